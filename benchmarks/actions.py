@@ -20,7 +20,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import evenhand as eh
 from benchmarks.record import write
 from evenhand.exceptions import CertificateError, EvenhandWarning, InfeasibleError
-from evenhand.optimum.actions import ActionsProblem
+from evenhand.optimum.action_problem import ActionsProblem
 from evenhand.requirements.requirement import AllOf
 
 RANDOM, ROWS, FULL_ROWS = 2000, 1_000_000, 20_000

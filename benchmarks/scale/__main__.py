@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--solve-rows", type=int, default=10**8, help="rows of the largest file of posteriors"
     )
-    parser.add_argument("--fit-rows", type=int, default=fit.ROWS, help="rows of the file that is fitted to")
+    parser.add_argument("--fit-rows", type=int, default=fit.ROWS, help="rows of the largest file fitted to")
     chosen = parser.parse_args(arguments)
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "audit": lambda: audit.measure(chosen.audit_rows),

@@ -1,11 +1,12 @@
-"""A fit from a Parquet file that is read in batches: memory, and where the time goes.
+"""A fit from a Parquet file: time and memory from ten thousand rows on, beside a plain model.
 
-Run: ``python -m benchmarks.scale.fit [rows]``
+Run: ``python -m benchmarks.scale.fit [most rows]``; with ten million about half an hour.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -35,43 +36,51 @@ _STAGES = {
 """Functions that `fit` calls besides the solver, and what they do."""
 
 
-def measure(rows: int = ROWS, max_samples: int = LEARN_ROWS) -> dict[str, Any]:
-    """Peak memory of a fit, and its seconds by stage relative to reading the file once with polars.
+def measure(most: int = ROWS) -> dict[str, Any]:
+    """Processor time and peak memory at 10,000 rows and each further power of ten.
 
-    Every step runs in a process of its own, so that memory is that of the fit alone.
+    Every step runs in a process of its own with one thread, so that memory is that of the step alone. The
+    plain model reads the table, and is fitted to all rows.
 
     Parameters
     ----------
-    rows : int, default=10_000_000
-    max_samples : int, default=200_000
+    most : int, default=10_000_000
 
     Returns
     -------
     dict
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "people.parquet")
-        written = _in_process("write", path, rows)
-        read = min(_in_process("read", path)["seconds"] for _ in range(3))
-        fitted = _in_process("fit", path, max_samples)
-        predicted = _in_process("predict", path, Path(folder) / "model.eh")
+    found: dict[str, Any] = {"rows learned from, at most": LEARN_ROWS}
+    rows = 10_000
+    while rows <= most:
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "people.parquet")
+            written = _in_process("write", path, rows)
+            plain = _in_process("plain", path)
+            fitted = _in_process("fit", path)
+            predicted = _in_process("predict", path, Path(folder) / "model.eh")
         stages = fitted.pop("stages")
-    return {
-        "rows": rows,
-        "rows learned from": max_samples,
-        "file, bytes": written["bytes"],
-        "table in memory, bytes": written["memory"],
-        "reading the file once with polars, seconds": read,
-        **{f"{stage}, times reading": taken / read for stage, taken in stages.items()},
-        "fit, times reading": fitted["seconds"] / read,
-        "fit, peak resident bytes": fitted["peak"],
-        "posteriors on the disk, bytes": fitted["disk"],
-        "predict, times reading": predicted["seconds"] / read,
-        "predict, peak resident bytes": predicted["peak"],
-        "imports alone, resident bytes": fitted["before"],
-        "gap": fitted["gap"],
-        "violation": fitted["violation"],
-    }
+        figures = {
+            "table in memory, MB": written["memory"] / 1e6,
+            "plain fit, s": plain["seconds"],
+            "plain fit, peak MB": plain["peak"] / 1e6,
+            "fit, s": fitted["seconds"],
+            **{f"of which {stage}, s": taken for stage, taken in stages.items()},
+            "fit, peak MB": fitted["peak"] / 1e6,
+            "posteriors on the disk, MB": fitted["disk"] / 1e6,
+            "fit over plain": fitted["seconds"] / plain["seconds"],
+            "plain answers, s": plain["answers"],
+            "answers, s": predicted["seconds"],
+            "answers, peak MB": predicted["peak"] / 1e6,
+            "imports alone, MB": fitted["before"] / 1e6,
+            "gap": fitted["gap"],
+            "violation": fitted["violation"],
+        }
+        for name, value in figures.items():
+            print(f"{rows:>12,}  {name:<30} {value:,.4g}", flush=True)
+        found |= {f"{rows:,} rows: {name}": value for name, value in figures.items()}
+        rows *= 10
+    return found
 
 
 def people(rows: int, seed: int) -> pl.DataFrame:
@@ -101,30 +110,33 @@ def _write(path: str, rows: str) -> dict[str, Any]:
     return {"bytes": Path(path).stat().st_size, "memory": whole.estimated_size()}
 
 
-def _read(path: str) -> dict[str, Any]:
-    start = time.perf_counter()
-    for _ in pl.scan_parquet(path).collect_batches(chunk_size=1 << 18, maintain_order=True):
-        pass
-    return {"seconds": time.perf_counter() - start}
+def _plain(path: str) -> dict[str, Any]:
+    table = pl.read_parquet(path)
+    X, y = table.drop("sex", "race", "paid"), table["paid"].to_numpy()
+    start = time.process_time()
+    model = eh.TabularClassifier().fit(X, y)
+    fitted = time.process_time()
+    model.predict(X)
+    return {"seconds": fitted - start, "answers": time.process_time() - fitted, "peak": _peak()}
 
 
-def _fit(path: str, max_samples: str) -> dict[str, Any]:
+def _fit(path: str) -> dict[str, Any]:
     taken: dict[str, float] = {}
 
     def timed(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
-            start = time.perf_counter()
+            start = time.process_time()
             try:
                 return function(*given, **named)
             finally:
-                taken[stage] = taken.get(stage, 0.0) + time.perf_counter() - start
+                taken[stage] = taken.get(stage, 0.0) + time.process_time() - start
 
         return call
 
     for name, stage in _STAGES.items():
         setattr(fit_rows, name, timed(stage, getattr(fit_rows, name)))
     FairnessProblem.solve = timed("solving", FairnessProblem.solve)  # type: ignore[method-assign]
-    disk, reserve = [], PosteriorFile.reserve
+    disk, reserve = [0], PosteriorFile.reserve
 
     def noted(file: PosteriorFile) -> None:
         disk.append(file.size)
@@ -134,11 +146,11 @@ def _fit(path: str, max_samples: str) -> dict[str, Any]:
     model = eh.FairPostprocessor(
         constraint=eh.DemographicParity(difference=0.02),
         sensitive_features=["sex", "race"],
-        posteriors=eh.CrossFit(max_samples=int(max_samples)),
+        posteriors=eh.CrossFit(max_samples=LEARN_ROWS),
     )
-    before, start = _peak(), time.perf_counter()
+    before, start = _peak(), time.process_time()
     model.fit(pl.scan_parquet(path), "paid")
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     peak = _peak()
     eh.save(model, Path(path).with_name("model.eh"))
     return {
@@ -146,7 +158,7 @@ def _fit(path: str, max_samples: str) -> dict[str, Any]:
         "stages": taken,
         "peak": peak,
         "before": before,
-        "disk": disk[0],
+        "disk": disk[-1],
         "gap": model.certificate_.gap,
         "violation": model.certificate_.violation,
     }
@@ -154,10 +166,10 @@ def _fit(path: str, max_samples: str) -> dict[str, Any]:
 
 def _predict(path: str, model: str) -> dict[str, Any]:
     loaded = eh.load(model)
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in loaded.predict(pl.scan_parquet(path)):
         pass
-    return {"seconds": time.perf_counter() - start, "peak": _peak()}
+    return {"seconds": time.process_time() - start, "peak": _peak()}
 
 
 def _peak() -> int:
@@ -167,12 +179,13 @@ def _peak() -> int:
     return 1024 * int(line.split()[1])
 
 
-_STEPS = {"write": _write, "read": _read, "fit": _fit, "predict": _predict}
+_STEPS = {"write": _write, "plain": _plain, "fit": _fit, "predict": _predict}
 
 
 def _in_process(step: str, *arguments: Any) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.scale.fit", step, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    one = os.environ | {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=one)  # noqa: S603
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -181,5 +194,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in _STEPS:
         print(json.dumps(_STEPS[sys.argv[1]](*sys.argv[2:])))
     else:
-        for name, value in measure(*map(int, sys.argv[1:])).items():
-            print(f"{name:<45} {value:,.4g}" if isinstance(value, float) else f"{name:<45} {value:,}")
+        measure(*map(int, sys.argv[1:]))

@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 import evenhand as eh
 from evenhand.auditing.association_tests import fisher
 from evenhand.exceptions import GroupError, InputError
-from evenhand.less_discriminatory import models
-from evenhand.less_discriminatory.comparison import judged
+from evenhand.less_discriminatory import candidates
+from evenhand.less_discriminatory.paired_comparison import judged
 
 REFERENCE = {"sex": "M"}
 WEIGHTS = np.array([1.0, 0.8, 0.5])
@@ -152,7 +152,7 @@ def test_models_are_trained_without_sensitive_columns_and_the_search_goes_on(row
     X, y, sex = rows
     table = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(sex=pl.Series((sex == "M").astype(int)))
     learner = make_pipeline(StandardScaler(), lgb.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1))
-    old, really, trained = learner.fit(table, y), models.Training.fitted, []
+    old, really, trained = learner.fit(table, y), candidates.Training.fitted, []
 
     def fitted(self, one):
         trained.append(one.name)
@@ -160,7 +160,7 @@ def test_models_are_trained_without_sensitive_columns_and_the_search_goes_on(row
         assert "sex" not in getattr(model, "feature_names_in_", ["sex"]) or one.kind == "bound"
         return model
 
-    monkeypatch.setattr(models.Training, "fitted", fitted)
+    monkeypatch.setattr(candidates.Training, "fitted", fitted)
     call = {"sensitive_features": "sex", "reference": {"sex": 1}, "folder": tmp_path / "kept", "margin": 0.03}
     first, again = (eh.alternatives(old, table, y, search=("seeds", "features"), **call) for _ in range(2))
     names = [one.name for one in first.candidates]
@@ -317,7 +317,7 @@ def test_columns_of_a_transformer_that_are_left():
         ("m", "drop", [False, True, True]),
     ]
     rest = [("s", "drop", slice(1, None)), ("none", "drop", []), ("f", "drop", len)]
-    found = models.without_columns(ColumnTransformer(asked + rest), ["a", "b", "c"], ["b"]).transformers
+    found = candidates.without_columns(ColumnTransformer(asked + rest), ["a", "b", "c"], ["b"]).transformers
     assert found == [
         ("n", "drop", ["a"]),
         ("i", "drop", [0, 1]),

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow.dataset as ds
 import pytest
+from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -519,8 +520,16 @@ def test_other_data_or_parameters_are_refused(scored, tmp_path):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     scored[0].clear()
     # Settings that change no result are no other parameters.
-    classifier(max_samples=800, n_jobs=2, verbose=True).fit(table.lazy(), "paid", scratch=tmp_path)
+    with parallel_config(backend="threading"):  # in this process, where calls are counted
+        classifier(max_samples=800, n_jobs=2, verbose=True).fit(table.lazy(), "paid", scratch=tmp_path)
     assert scored[0] == [2800]
+
+
+def test_batches_that_are_scored_side_by_side_change_nothing(small_batches):
+    table = people().drop("weight")
+    one, two = (classifier(max_samples=800, n_jobs=n).fit(table.lazy(), "paid") for n in (1, 2))
+    assert one.rule_.to_json() == two.rule_.to_json()
+    assert one.certificate_ == two.certificate_
 
 
 def test_a_model_that_is_learned_anew_scores_all_rows_again(scored, tmp_path):

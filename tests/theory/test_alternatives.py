@@ -5,9 +5,9 @@ import pytest
 from scipy.special import expit
 
 import evenhand as eh
-from evenhand.less_discriminatory.comparison import Comparison, judged
-from evenhand.less_discriminatory.held_out import Decider, Rows
-from evenhand.less_discriminatory.models import Candidate
+from evenhand.less_discriminatory.candidates import Candidate
+from evenhand.less_discriminatory.deciders import Decider, Rows
+from evenhand.less_discriminatory.paired_comparison import Comparison, judged
 
 SLOPES, MOVED, CUT = np.array([1.0, 0.8, 0.5]), np.array([0.2, 0.7, 0.9]), 1.35
 MARGIN, N, DRAWS = 0.01, 1_000, 200

@@ -144,9 +144,11 @@ def _source(
     """All rows, if they are not in memory."""
     if not (is_lazy(X) or is_dask(X)):
         return None
-    where, controls = settings.classifier.sensitive_features, settings.constraint.controls
+    given, controls = settings.classifier, settings.constraint.controls
+    where = given.sensitive_features
     if is_lazy(X):
-        return InFiles(X, y, where, sample_weight, controls=controls, verbose=settings.classifier.verbose)
+        n_jobs, verbose = given.n_jobs, given.verbose
+        return InFiles(X, y, where, sample_weight, controls=controls, n_jobs=n_jobs, verbose=verbose)
     from evenhand.cluster.dask_rows import OnCluster  # noqa: PLC0415  (Dask is an extra)
 
     check_one_source(sensitive_features, where)

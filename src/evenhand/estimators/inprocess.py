@@ -83,7 +83,7 @@ class FairInprocessor(FairClassifier):
     random_state : int, RandomState or None, default=0
         For folds and halves of the rows, and the hash key of a mixture.
     n_jobs : int, default=None
-        Folds fitted in parallel.
+        Folds fitted, and batches of a lazy table scored, in parallel.
     verbose : bool, default=False
         Whether to show progress.
 

@@ -116,7 +116,7 @@ class FairPostprocessor(FairClassifier):
     random_state : int, RandomState or None, default=0
         For folds, and for the key of randomised decisions.
     n_jobs : int, default=None
-        Folds fitted in parallel.
+        Folds fitted, and batches of a lazy table scored, in parallel.
     verbose : bool, default=False
         Whether to show progress while folds are fitted.
 

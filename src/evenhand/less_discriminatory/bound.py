@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from evenhand.data.features import drop_columns, take_rows
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.less_discriminatory.held_out import Decider, Floats, Rows
-from evenhand.less_discriminatory.models import Candidate, Training
+from evenhand.less_discriminatory.candidates import Candidate, Training
+from evenhand.less_discriminatory.deciders import Decider, Floats, Rows
 from evenhand.optimum.solve import solve
 from evenhand.requirements.bounds import RateBound
 from evenhand.requirements.notions import DemographicParity

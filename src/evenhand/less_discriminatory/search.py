@@ -21,11 +21,18 @@ from evenhand.data.labels import read_labels
 from evenhand.data.tables import library_of
 from evenhand.display.progress import track, waiting
 from evenhand.exceptions import EvenhandError, GroupError, InputError
+from evenhand.less_discriminatory.alternatives_found import Alternatives
 from evenhand.less_discriminatory.bound import find_bound
-from evenhand.less_discriminatory.comparison import Comparison, judged
-from evenhand.less_discriminatory.held_out import Decider, Rows
-from evenhand.less_discriminatory.models import KINDS, Candidate, Training, decider_of, generated, learner_of
-from evenhand.less_discriminatory.result import Alternatives
+from evenhand.less_discriminatory.candidates import (
+    KINDS,
+    Candidate,
+    Training,
+    decider_of,
+    generated,
+    learner_of,
+)
+from evenhand.less_discriminatory.deciders import Decider, Rows
+from evenhand.less_discriminatory.paired_comparison import Comparison, judged
 from evenhand.requirements.rates import Decisions, read_rows
 
 _DRAWS = 400

@@ -11,7 +11,7 @@ from evenhand.data.checks import check_fraction, check_rows
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.strata import needed_controls, read_strata
-from evenhand.optimum.actions import ActionSolution, ActionsProblem, several_actions, warn_if_never
+from evenhand.optimum.action_problem import ActionSolution, ActionsProblem, several_actions, warn_if_never
 from evenhand.optimum.objectives import Objective, check_objective, read_problem
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.posteriors import GroupedScores, Posteriors, read_posteriors
@@ -74,7 +74,8 @@ def solve(
     Returns
     -------
     Solution
-        For several actions an :class:`~evenhand.optimum.actions.ActionSolution`, with the same attributes.
+        For several actions an :class:`~evenhand.optimum.action_problem.ActionSolution`, with the same
+        attributes.
 
     Raises
     ------

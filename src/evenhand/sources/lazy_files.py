@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
 
 from evenhand.data import batched_table
 from evenhand.data.batched_table import BatchedTable
@@ -17,7 +18,7 @@ from evenhand.data.features import columns_of
 from evenhand.display.progress import note, track
 from evenhand.exceptions import GroupError, InputError
 from evenhand.groups.proxy import Proxy
-from evenhand.sources.layout import Kept, Layout
+from evenhand.sources.layout import Columns, Kept, Layout
 from evenhand.sources.posterior_file import PosteriorFile, opened, readable_size
 from evenhand.sources.row_source import (
     Counts,
@@ -49,6 +50,8 @@ class InFiles(RowSource):
         Control features that a requirement names.
     scratch : path, default=None
         Folder for posteriors, from which an interrupted run continues.
+    n_jobs : int, default=None
+        Number of batches that are scored side by side.
     verbose : bool, default=False
     """
 
@@ -60,6 +63,7 @@ class InFiles(RowSource):
         sample_weight: Any = None,
         *,
         controls: Sequence[str] = (),
+        n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.table = BatchedTable.of(X)
@@ -78,6 +82,7 @@ class InFiles(RowSource):
         )
         self.label = f"y ({self.target!r})"
         self.scratch: Path | None = None
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     @cached_property
@@ -133,14 +138,19 @@ class InFiles(RowSource):
             )
         if state.get("model") != model:  # learned anew on another machine
             done = []
-        for k, rows in enumerate(self._watched("scoring rows")):
-            if k < len(done):
-                continue
-            place = Place(k, int(rows.numbers[0]), len(rows))
-            file.write(place.first, score(rows, own(place)))
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator", pre_dispatch="n_jobs")
+        for place, columns in parallel(self._to_score(score, own, len(done))):
+            file.write(place.first, columns)
             if file.lasting:
-                file.write_state({"fit": task, "model": model, "batches": list(digests[: k + 1])})
+                file.write_state({"fit": task, "model": model, "batches": list(digests[: place.number + 1])})
         return file
+
+    def _to_score(self, score: Scorer, own: Own, n_done: int) -> Iterator[Any]:
+        """The batches that are not scored yet, as tasks."""
+        for k, rows in enumerate(self._watched("scoring rows")):
+            if k >= n_done:
+                place = Place(k, int(rows.numbers[0]), len(rows))
+                yield delayed(_scored)(score, rows, own(place), place)
 
     def _watched(self, what: str) -> Iterator[Rows]:
         total = -(-self.n_rows // batched_table.BATCH_ROWS)
@@ -161,3 +171,7 @@ class InFiles(RowSource):
             yield Rows(numbers, X, frame.get_column(self.target), sensitive, weights)
         if read != self.n_rows:
             raise InputError(f"X had {self.n_rows:,} rows when they were counted, and now has {read:,}.")
+
+
+def _scored(score: Scorer, rows: Rows, own: Any, place: Place) -> tuple[Place, Columns]:
+    return place, score(rows, own)

@@ -9,8 +9,8 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import evenhand as eh
-from evenhand.less_discriminatory.comparison import Comparison
-from evenhand.less_discriminatory.held_out import Decider, Rows
+from evenhand.less_discriminatory.deciders import Decider, Rows
+from evenhand.less_discriminatory.paired_comparison import Comparison
 
 NAMES = eh.Groups.product({"sex": ["F", "M"]}).members("independent").names
 

@@ -22,7 +22,7 @@ from evenhand.data.tables import Library
 from evenhand.display.notebook import html_table, inline_svg
 from evenhand.display.text import show
 from evenhand.less_discriminatory.bound import Point
-from evenhand.less_discriminatory.comparison import Compared, GroupOutcome
+from evenhand.less_discriminatory.paired_comparison import Compared, GroupOutcome
 from evenhand.solver.certificate import small
 
 _TABLE = {

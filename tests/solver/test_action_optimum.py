@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import eye_array, kron
 
-from evenhand.solver import actions as module
+from evenhand.solver import action_optimum as module
+from evenhand.solver.action_optimum import find_conflict, optimize_actions
 from evenhand.solver.action_rows import ActionRows, on_simplex
-from evenhand.solver.actions import find_conflict, optimize_actions
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.optimize import Accepted, optimize
 from evenhand.solver.program import Problem

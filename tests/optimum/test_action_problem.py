@@ -7,8 +7,8 @@ from scipy.sparse import eye_array, kron
 
 import evenhand as eh
 from evenhand.exceptions import ConstantClassifierWarning, InfeasibleError, InputError
+from evenhand.optimum.action_problem import ActionsProblem
 from evenhand.optimum.action_rule import ActionRule
-from evenhand.optimum.actions import ActionsProblem
 
 LENDING = eh.Costs(
     {

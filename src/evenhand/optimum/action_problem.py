@@ -21,8 +21,8 @@ from evenhand.posteriors.posteriors import GroupedScores
 from evenhand.requirements.actions import ActionRates, Actions, Costs, on_actions
 from evenhand.requirements.constraints import LinearConstraints
 from evenhand.requirements.requirement import Constraint
+from evenhand.solver.action_optimum import find_conflict, optimize_actions
 from evenhand.solver.action_rows import ActionRows
-from evenhand.solver.actions import find_conflict, optimize_actions
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.conflict import CONFLICT_ROWS, Conflict
 from evenhand.solver.dense import collapsed, tie_width

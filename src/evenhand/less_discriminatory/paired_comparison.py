@@ -15,8 +15,8 @@ from evenhand.auditing.reference import impact_ratio
 from evenhand.auditing.score_audit import standardized_difference
 from evenhand.groups.groups import GroupName
 from evenhand.guarantee.intervals import critical_value
-from evenhand.less_discriminatory.held_out import Decider, Floats, Rows
-from evenhand.less_discriminatory.models import Candidate, sees
+from evenhand.less_discriminatory.candidates import Candidate, sees
+from evenhand.less_discriminatory.deciders import Decider, Floats, Rows
 
 
 @dataclass(frozen=True)

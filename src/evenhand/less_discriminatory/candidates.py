@@ -24,7 +24,7 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.less_discriminatory.held_out import Decider, Floats
+from evenhand.less_discriminatory.deciders import Decider, Floats
 from evenhand.posteriors.learner import takes_weights, weight_argument
 from evenhand.requirements.notions import DemographicParity
 
