@@ -365,7 +365,7 @@ def test_bad_inputs_are_refused_as_by_the_postprocessor(given, message):
 
 
 def test_more_than_two_labels_are_refused():
-    with pytest.raises(ValueError, match="Only binary classification is supported.*3 classes"):
+    with pytest.raises(ValueError, match=r"Only binary classification is supported.*3 classes"):
         eh.FairInprocessor(LogisticRegression(), PARITY).fit(
             TRAIN.X, np.arange(4000) % 3, sensitive_features=TRAIN.sensitive
         )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import ConstantClassifierWarning, EvenhandWarning, warn_user
 from evenhand.groups.groups import Groups
-from evenhand.optimum.actions import ActionsProblem, warn_if_never
+from evenhand.optimum.action_problem import ActionsProblem, warn_if_never
 from evenhand.optimum.rule import SAME_ATOM
 from evenhand.requirements.actions import Actions, on_actions
 from evenhand.requirements.requirement import Constraint

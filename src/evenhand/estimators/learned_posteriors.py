@@ -27,7 +27,7 @@ from evenhand.exceptions import (
     warn_user,
 )
 from evenhand.groups.groups import Groups
-from evenhand.optimum.actions import refuse_many_cells
+from evenhand.optimum.action_problem import refuse_many_cells
 from evenhand.optimum.objectives import Objective, read_problem
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit

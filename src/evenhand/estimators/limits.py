@@ -11,7 +11,7 @@ from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError
 from evenhand.groups.proxy import Proxy
-from evenhand.optimum.actions import several_actions
+from evenhand.optimum.action_problem import several_actions
 from evenhand.requirements.actions import Actions, Costs, on_actions
 from evenhand.requirements.bounds import NoWorse
 
