@@ -290,6 +290,78 @@ def test_a_frozen_model_with_its_own_order_of_classes_is_taken():
     assert p == pytest.approx(model.predict_proba(table.to_numpy()), abs=1e-9)
 
 
+# Explained
+
+
+def test_explanations_say_what_was_decided_and_what_moved_it(tiers, loans):
+    table = new("sex")[:200]
+    for fair in (tiers, loans):
+        decided, H = fair.predict(table), fair.decision_function(table)
+        free = fair.predict_unconstrained(table)
+        told = fair.explain(table)
+        assert [one.decision for one in told] == decided.tolist()
+        assert [one.unconstrained for one in told] == free.tolist()
+        actions = fair.actions_.tolist()
+        for k, one in enumerate(told):
+            if not one.randomised:
+                assert one.margin > -1e-9
+            other = H[k, actions.index(one.decision)] - one.margin
+            assert np.abs(H[k] - other).min() < 1e-9
+            before = one.margin - sum(one.moved.values())
+            assert before <= 1e-9 if one.decision != one.unconstrained else before >= -1e-9
+    assert any(one.decision != one.unconstrained for one in told)
+    first = tiers.explain(table)[0]
+    assert first.person.startswith(f"The decision is: {first.decision}. The estimated probabilities are: ")
+    assert "sex" not in first.person
+    words = {"approve": "approved", "decline": "declined", "review": "read by a person"}
+    one = loans.explain(table, words=words, outcome="repayment")[0]
+    assert f"The decision is: {words[one.decision]}. The estimated probability of repayment is" in one.person
+    assert one.auditor.startswith("Margin over ")
+    assert len(tiers.explain(table).to_frame()) == 200
+    with pytest.raises(InputError, match=r"do not support explain\(reasons=...\)"):
+        loans.explain(table, reasons=2)
+    with pytest.raises(InputError, match="`words` must map all of"):
+        loans.explain(table, words={"approve": "yes"})
+
+
+def test_known_groups_have_ranges_of_scores_for_each_action():
+    fair = fitted(LOANS, PARITY & REVIEWS, cost=COSTS, aware=True)
+    table = new("sex")
+    decided, score = fair.predict(table), fair.predict_label_proba(table)
+    for name, ranges in fair.thresholds_.items():
+        own = (table["sex"] == str(name).removeprefix("sex=")).to_numpy()
+        assert [action for action, _, _ in ranges] == ["decline", "review", "approve"]
+        for action, low, high in ranges:
+            inside = own & (score > low + 1e-9) & (score < high - 1e-9)
+            assert (decided[inside] == action).all()
+    assert "review from" in str(fair.thresholds_)
+
+
+def test_other_classifiers_have_no_ranges(tiers, loans):
+    for fair in (tiers, loans, fitted(TIERS, aware=True)):
+        with pytest.raises(AttributeError, match="do not support thresholds_"):
+            fair.thresholds_  # noqa: B018
+
+
+def test_the_forecast_is_that_of_two_decisions_where_there_are_two():
+    costs = eh.Costs({"bad": {"bad": 0, "good": 0.5}, "good": {"bad": 0.5, "good": 0}})
+    for aware in (False, True):
+        [plain] = fitted(LOANS, aware=aware).forecast_.expected
+        [named] = fitted(LOANS, cost=costs, aware=aware).forecast_.expected
+        assert named.value == pytest.approx(plain.value, abs=0.002)
+        assert (named.low, named.high) == pytest.approx((plain.low, plain.high), abs=0.003)
+
+
+def test_the_forecast_of_several_actions_is_near_to_what_new_rows_show(tiers, loans):
+    for fair, y in ((tiers, NEW_TIERS), (loans, NEW_LOANS)):
+        expected = fair.forecast_.expected[0]
+        seen = gaps(fair.predict(new("sex")), NEW, fair.actions_).max() / 2  # against the population
+        assert expected.low - 0.02 < seen < expected.high + 0.02
+        assert fair.forecast_.on(300).expected[0].value > expected.value
+        assert len(fair.forecast_.to_frame()) == len(fair.forecast_.expected)
+        assert len(y) == len(NEW)
+
+
 # What cannot be
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ from evenhand.display.progress import waiting
 from evenhand.display.text import show
 from evenhand.estimators.access import ModelInput
 from evenhand.estimators.action_decisions import ActionDecisions, by_costs, posteriors_of_actions
+from evenhand.estimators.action_explanation import (
+    ActionRanges,
+    action_ranges,
+    explained_actions,
+)
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import (
     Explanation,
@@ -576,7 +581,22 @@ class FairPostprocessor(FairClassifier):
         'The decision is: ... The estimated probability of repayment is ...'
         """
         visible, posteriors = self._read(X, sensitive_features)
-        labels = [label for label in self.classes_.tolist() if label != self.pos_label_] + [self.pos_label_]
+        if self._several:
+            if reasons:
+                raise refused_with_actions("reasons")
+            labels = self._labels
+            found = explained_actions(
+                cast("ActionRule", self.rule_),
+                posteriors,
+                H=self._margins(visible, posteriors),
+                shifts=self._shifts(),
+                decided=self._decided(visible, posteriors, ids),
+                labels=labels,
+                words=read_words(words, self.actions_.tolist()),
+                outcome=show(labels[-1] if outcome is None else outcome) if len(labels) == 2 else "likeliest",
+            )
+            return Explanations(found, library_of(X))
+        labels = self._labels
         words = read_words(words, labels)
         p = posteriors.dense()
         unseen, _ = self._unseen(visible, posteriors)
@@ -606,6 +626,12 @@ class FairPostprocessor(FairClassifier):
         }
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         return Explanations([Explanation(**row, **same) for row in rows], library_of(X))
+
+    @property
+    def _labels(self) -> list[Any]:
+        """The labels in the order of posteriors: of two, the positive one last."""
+        labels = self.classes_.tolist()
+        return labels if self.pos_label_ is None else sorted(labels, key=lambda one: one == self.pos_label_)
 
     def deterministic(self) -> Self:
         """The nearest classifier that never randomises, where the law or a board forbids lots.
@@ -649,8 +675,8 @@ class FairPostprocessor(FairClassifier):
     def _shifts(self) -> tuple[tuple[ConstraintName, ...], NDArray[np.float64]]:
         """What each constraint adds to the table W, shape (J, 2M)."""
         masses, linear, multipliers = self.rates_.mass, self.linear_constraints_, self.multipliers_
-        A = linear.in_sums(masses)[0][:, : masses.size]
-        names = linear.names
+        A, names = linear.in_sums(masses)[0], linear.names
+        A = A[:, : A.shape[1] - linear.n_scalars]
         if self.objective != "risk" and self.rule_multipliers_ is not None:
             multipliers = self.rule_multipliers_
         if self.objective == "minimax":
@@ -665,18 +691,27 @@ class FairPostprocessor(FairClassifier):
         return (*names, ConstraintName("guarantee", "ranks", EVERYBODY)), np.vstack([shifts, placed])
 
     @property
-    def thresholds_(self) -> Thresholds:
+    def thresholds_(self) -> Thresholds | ActionRanges:
         """The score above which each group is selected, where the group is known.
 
         The score is ``predict_label_proba``. A group says so where its decisions are randomised over a range
-        of scores, or where everybody or nobody is selected.
+        of scores, or where everybody or nobody is selected. With several actions and two labels, each group
+        has the ranges of scores of its actions.
         """
         check_is_fitted(self)
+        if self._several:
+            return self._ranges()
         if not self.access_.knows(self.groups_):
             raise AttributeError(
                 "thresholds_ needs known groups: fit with aware=True. explain(X) works for all."
             )
         return Thresholds(zip(self.compared_.cell_names, group_thresholds(self.rule_), strict=True))
+
+    def _ranges(self) -> ActionRanges:
+        if not self.access_.knows(self.groups_) or len(self.classes_) > 2:
+            raise AttributeError(str(refused_with_actions("thresholds")))
+        rule, names = cast("ActionRule", self.rule_), self.compared_.cell_names
+        return ActionRanges((name, action_ranges(rule, m)) for m, name in enumerate(names))
 
     @by_batches
     @names_its_file
