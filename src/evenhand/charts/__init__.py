@@ -4,6 +4,7 @@ Each function takes a list of dicts, which a page can hold as JSON, and returns 
 Altair's own ``chart.save("rates.png")`` writes as PNG, SVG, HTML or JSON. They need the extra ``report``.
 """
 
+from evenhand.charts.action_shares import actions_chart
 from evenhand.charts.alternatives import alternatives_chart
 from evenhand.charts.curves import frontier_chart, prices_chart
 from evenhand.charts.drawing import to_svg
@@ -13,6 +14,7 @@ from evenhand.charts.rules import thresholds_chart, weights_chart
 from evenhand.charts.scores import calibration_chart, cut_off_chart, roc_chart
 
 __all__ = [
+    "actions_chart",
     "alternatives_chart",
     "calibration_chart",
     "changed_chart",
