@@ -34,6 +34,7 @@ from scipy.stats import t
 from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
+from benchmarks.acs import load_acs
 from benchmarks.record import RESULTS, write
 from evenhand.requirements.rates import CellRates
 
@@ -87,7 +88,7 @@ def _adult() -> Data:
 
 def _acs(task: str) -> Callable[[], Data]:
     def load() -> Data:
-        found = eh.datasets.load_acs(task, folder=FOLDER)
+        found = load_acs(task, folder=FOLDER)
         names = {1: "White", 2: "Black", 6: "Asian"}
         race = [names.get(int(code), "other") for code in found.sensitive["RAC1P"]]
         return _table(found, 1, [race, found.sensitive["SEX"]], (1000, 2500, 7000))

@@ -69,13 +69,10 @@ SECONDS, BYTES = 60, 6 << 30
 def models() -> dict[str, Any]:
     """Fitted classifiers of every kind that files hold much of."""
     from lightgbm import LGBMClassifier  # noqa: PLC0415
-    from sklearn.calibration import CalibratedClassifierCV  # noqa: PLC0415
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier  # noqa: PLC0415
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
-    from sklearn.neighbors import KNeighborsClassifier  # noqa: PLC0415
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
     from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
-    from sklearn.svm import SVC  # noqa: PLC0415
     from xgboost import XGBClassifier  # noqa: PLC0415
 
     parity = eh.DemographicParity(difference=0.1)
@@ -94,10 +91,6 @@ def models() -> dict[str, Any]:
         ),
         "boosting": eh.FairPostprocessor(
             HistGradientBoostingClassifier(max_iter=3), parity, posteriors=eh.CrossFit(2)
-        ),
-        "neighbours": eh.FairPostprocessor(KNeighborsClassifier(), parity, posteriors=eh.CrossFit(2)),
-        "support vectors": eh.FairPostprocessor(
-            CalibratedClassifierCV(SVC(), cv=2), parity, posteriors=eh.CrossFit(2)
         ),
         "lightgbm": eh.FairPostprocessor(
             LGBMClassifier(n_estimators=3, verbose=-1), parity, posteriors=eh.CrossFit(2)

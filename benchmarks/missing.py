@@ -32,6 +32,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import evenhand as eh
+from benchmarks.acs import load_acs
 from benchmarks.record import RESULTS, write
 from evenhand.exceptions import EvenhandWarning
 
@@ -69,7 +70,7 @@ def _compas() -> Data:
 
 
 def _acs() -> Data:
-    found = eh.datasets.load_acs("income", folder=FOLDER)
+    found = load_acs("income", folder=FOLDER)
     race = np.where(found.sensitive["RAC1P"].to_numpy() == 1, "White", "other")
     return _data(found, found.label.to_numpy() == 1, found.sensitive["SEX"], race, "SCHL")
 

@@ -21,11 +21,9 @@ from scipy.stats import norm
 import evenhand as eh
 from benchmarks.record import write
 from evenhand.groups.groups import Groups
-from evenhand.monitoring.batch import Batch
 from evenhand.monitoring.comparisons import find_comparisons
-from evenhand.monitoring.evidence import find_blocks, log_evidence, log_total, weights
-from evenhand.monitoring.history import History
-from evenhand.monitoring.mixture import log_above, log_below
+from evenhand.monitoring.counts import Batch, History
+from evenhand.monitoring.evidence import find_blocks, log_above, log_below, log_evidence, log_total, weights
 
 ALPHA, DELTA, BASE = 0.05, 0.05, 0.3
 ALARM = -np.log(ALPHA)
@@ -59,8 +57,7 @@ class Setting:
         """A batch of one stream, as a monitor reads it."""
         sums = np.zeros((len(counts), 3, 2))
         sums[:, 0] = counts
-        cells = tuple(((), key) for key in self.groups.keys)
-        return Batch((), ("group",), cells, sums, int(counts[:, 0].sum()))
+        return Batch(("group",), 0, self.groups.keys, sums, int(counts[:, 0].sum()))
 
     def total(self, since: Floats, starts: NDArray[np.intp], *, exact: bool) -> Floats:
         """Log of the evidence from counts since each start, shape (..., W, M, 2), or a bound of it."""

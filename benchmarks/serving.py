@@ -23,6 +23,7 @@ from fairlearn.reductions import DemographicParity, ExponentiatedGradient
 from threadpoolctl import threadpool_limits
 
 import evenhand as eh
+from benchmarks.acs import load_acs
 from benchmarks.record import write
 
 ACS = Path(os.environ.get("EVENHAND_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -144,7 +145,7 @@ def income_rows() -> Rows | None:
     if not (ACS / "acs_income_14states_2018.parquet").exists():
         print(f"The ACS data are not there ({ACS.name}/): ten groups were not measured.")
         return None
-    income = eh.datasets.load_acs("income", folder=ACS, sensitive=("RAC1P", "SEX"))
+    income = load_acs("income", folder=ACS, sensitive=("RAC1P", "SEX"))
     kept = np.isin(income.sensitive["RAC1P"].to_numpy(), [1, 2, 6, 8, 9])
     table = income.features.hstack(income.sensitive).filter(kept)
     labels, order = np.asarray(income.label)[kept], np.random.default_rng(0).permutation(int(kept.sum()))

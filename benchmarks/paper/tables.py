@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import evenhand as eh
+from benchmarks.acs import load_acs
 from evenhand.posteriors.tabular import TabularClassifier
 
 ACS = Path(os.environ.get("EVENHAND_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -137,7 +138,7 @@ TABLES = {
 def read(table: Table) -> Half:
     """All rows of a table."""
     if table.survey:
-        data = eh.datasets.load_acs(table.source, folder=ACS, sensitive=table.sensitive)  # type: ignore[arg-type]
+        data = load_acs(table.source, folder=ACS, sensitive=table.sensitive)  # type: ignore[arg-type]
         numbers = data.features.to_numpy().astype(float)
     else:
         load = {"compas": eh.datasets.load_compas, "adult": eh.datasets.load_adult}[table.source]

@@ -9,33 +9,6 @@ import warnings
 _QUOTED = 500
 """Characters of another package's error that are quoted: some add whole stack traces."""
 
-__all__ = [
-    "CertificateError",
-    "ClusterError",
-    "ConstantClassifierWarning",
-    "ConstantScoreWarning",
-    "EvenhandError",
-    "EvenhandWarning",
-    "ForecastWarning",
-    "GroupError",
-    "GuaranteeWarning",
-    "InfeasibleError",
-    "InputError",
-    "LimitWarning",
-    "ManyGroupsWarning",
-    "MissingExtraError",
-    "MonitorWarning",
-    "PooledGroupsWarning",
-    "ProxyCalibrationWarning",
-    "ToleranceWarning",
-    "TrainingRowsWarning",
-    "UnseenGroupWarning",
-    "UntrustedFileError",
-    "VacuousConstraintWarning",
-    "VersionWarning",
-    "VisibleFeatureWarning",
-]
-
 
 class EvenhandError(Exception):
     """Base class of all errors."""
@@ -162,6 +135,9 @@ class TrainingRowsWarning(EvenhandWarning):
 
 class VersionWarning(EvenhandWarning):
     """A model file was written with other package versions than those installed."""
+
+
+__all__ = [name for name, found in globals().items() if isinstance(found, type)]
 
 
 def reason(error: BaseException) -> str:

@@ -102,7 +102,7 @@ def test_tables_have_a_row_for_each_stratum(berkeley):
     ]
     assert found.to_frame("comparisons")["given"].tolist().count("department") == 2
     assert "stratum" in found.to_frame("distances").columns
-    assert "compared within strata of department" in str(found)
+    assert "groups compared within strata, the worst of them" in str(found)
     plain = eh.audit(None, berkeley["admitted"], berkeley[["sex"]])
     assert plain.strata is None
     assert plain.to_frame("strata").shape[0] == 0

@@ -464,7 +464,6 @@ def bare(tmp_path_factory):
 
 HINTS = {
     "import evenhand.__main__ as m; m.main()": ("cyclopts", "cli"),
-    "import evenhand.cli.table_files": ("polars", "cli"),
     "eh.datasets.load_adult()": ("polars", "datasets"),
     "eh.save(fair, 'm.eh')": ("skops", "files"),
     "eh.audit(y, y, {'s': s}).to_frame()": ("polars", "datasets"),

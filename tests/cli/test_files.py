@@ -15,13 +15,17 @@ from evenhand.cli.table_files import (
     check_csv,
     columns_in,
     read_pieces,
-    read_table,
     reading,
     scan,
     write_pieces,
 )
 from evenhand.cli.table_rows import groups_of_files, scan_rows
 from evenhand.exceptions import InputError
+
+
+def read_table(path):
+    return scan(path).collect()
+
 
 TABLE = pl.DataFrame(
     {"id": range(10), "name": ["=1+1", "+2b", "-x", "@x", "\ty", "-3.5", "a=b", None, "", "é"]}

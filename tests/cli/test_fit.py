@@ -10,7 +10,7 @@ from tests.cli.helpers import refused, run
 
 import evenhand as eh
 from evenhand.cli.exit_codes import UNDECIDED, VIOLATED
-from evenhand.cli.table_rows import split_rows
+from evenhand.data.batched_table import BatchedTable
 from evenhand.datasets import load_compas
 
 FIT = ["--target", "paid", "--sensitive", "sex", "--estimator", "logistic"]
@@ -23,7 +23,7 @@ def only_checks(monkeypatch):
     def read(*_, **__):
         raise AssertionError("rows were read")
 
-    monkeypatch.setattr("evenhand.cli.table_files.read_table", read)
+    monkeypatch.setattr(BatchedTable, "batches", read)
 
 
 @pytest.fixture
@@ -73,11 +73,17 @@ def test_a_guarantee_and_a_report_of_a_model(loans, capsys, tmp_path):
     assert "tighter than what was asked for, DemographicParity(difference=0.15)" in proof["text"]
 
 
-def test_test_rows_do_not_depend_on_labels():
+def test_test_rows_do_not_depend_on_labels(capsys, tmp_path):
     """Otherwise intervals on them would not reflect the sampling error of the labels."""
-    X = pl.DataFrame({"id": range(100)})
-    drawn = [split_rows(X, pl.Series(labels), 0.25)[1][0] for labels in ([0, 1] * 50, [0] * 80 + [1] * 20)]
-    assert drawn[0].equals(drawn[1])
+    tested = []
+    for k, labels in enumerate(([0, 1] * 50, [0] * 60 + [1] * 40)):
+        table = pl.DataFrame({"x": range(100), "sex": ["F", "M", "M", "F"] * 25, "paid": labels})
+        table.with_columns(x=pl.col("x") / 7).write_csv(tmp_path / "t.csv")
+        call = ["fit", tmp_path / "t.csv", *FIT, "--difference", "0.9", "--out", tmp_path / f"{k}.eh"]
+        run(capsys, *call)
+        tested.append(eh.load(tmp_path / f"{k}.eh").fitted_to_)
+    assert (tested[0].rows, tested[0].features) == (tested[1].rows, tested[1].features)
+    assert tested[0].labels != tested[1].labels
 
 
 @pytest.mark.slow
@@ -228,7 +234,7 @@ def test_a_file_that_cannot_be_tested_on_is_named(loans, capsys, tmp_path, chang
 
 @pytest.mark.parametrize(
     ("share", "message"),
-    [("0.0001", "leaves 1 of 1,000 rows to test on"), ("0.9999", "none to learn from")],
+    [("0.0001", "of 1,000 rows leaves too few to test on"), ("0.9999", "leaves too few to learn from")],
 )
 @pytest.mark.usefixtures("only_reads")
 def test_both_parts_need_both_labels(loans, capsys, tmp_path, share, message):
@@ -359,10 +365,10 @@ def test_fit_says_what_was_asked_forecast_and_measured(loans, tmp_path, capsys):
     call = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.01"]
     call += ["--drop", "id", "--aware", "--estimator", "logistic", "--force", "--out", tmp_path / "m"]
     _, out, _ = run(capsys, *call)
-    [(forecast, measured)] = re.findall(
-        r"parity: asked for 0.010; forecast for 250 test rows: ([\d.]+); measured: ([\d.]+)\.", out
+    [(rows, forecast, measured)] = re.findall(
+        r"parity: asked for 0.010; forecast for (\d+) test rows: ([\d.]+); measured: ([\d.]+)\.", out
     )
-    [expected] = eh.load(tmp_path / "m").forecast_.on(250).expected
+    [expected] = eh.load(tmp_path / "m").forecast_.on(int(rows)).expected
     assert float(forecast) == pytest.approx(expected.value, abs=5e-4)
     assert f"difference  {measured} [" in out
     [population] = eh.load(tmp_path / "m").forecast_.expected

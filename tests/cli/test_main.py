@@ -4,7 +4,7 @@ import os
 from importlib.metadata import entry_points
 
 import pytest
-from tests.cli.helpers import process, refused, run
+from tests.cli.helpers import COMMAND, process, refused, run
 
 from evenhand.cli.exit_codes import FAILED, VIOLATED
 from evenhand.cli.messages import audit_parameters, in_options, with_options
@@ -31,6 +31,16 @@ def test_without_its_packages_the_command_says_what_to_install():
     assert done.returncode == 1
     assert done.stderr == (
         "evenhand: this needs the package 'cyclopts'; install it with: pip install 'evenhand[cli]'\n"
+    )
+
+
+def test_without_the_library_of_tables_a_command_says_what_to_install():
+    done = process(
+        "import sys; sys.modules['polars'] = None; " + COMMAND, *["audit", "t.csv", "--sensitive", "s"]
+    )
+    assert done.returncode == FAILED
+    assert done.stderr.endswith(
+        "this needs the package 'polars'; install it with: pip install 'evenhand[cli]'\n"
     )
 
 

@@ -43,7 +43,6 @@ def test_sensitive_columns_and_label_are_not_features(load, variant):
     data = load(variant)
     assert not set(data.sensitive.columns) & set(data.features.columns)
     assert data.label.name not in data.features.columns
-    assert data.weight is None
     assert len(data) == len(data.features) == len(data.sensitive)
 
 

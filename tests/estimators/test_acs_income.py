@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from benchmarks.acs import load_acs
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -14,7 +15,7 @@ import evenhand as eh
 @cache
 def read(folder):
     """Some rows of the data, and all rows of the smallest groups."""
-    data = eh.datasets.load_acs("income", folder=folder, sensitive=["RAC1P", "SEX"])
+    data = load_acs("income", folder=folder, sensitive=["RAC1P", "SEX"])
     rows = np.random.default_rng(0).choice(len(data), 4000, replace=False)
     tiny = np.flatnonzero(data.sensitive["RAC1P"].to_numpy() == 4)
     rows = np.union1d(rows, tiny)

@@ -10,7 +10,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.optimum.rule import SAME_ATOM, Rule
-from evenhand.solver.sorted_scores import SortedScores, edge_between
+from evenhand.solver.counted_scores import CountedScores, edge_between
 
 MAKE = """
 import sys, warnings, numpy as np, evenhand as eh
@@ -79,10 +79,10 @@ def test_an_atom_is_recognised_if_its_twelfth_digit_differs(shift):
 
 def test_no_threshold_lies_within_rounding_of_a_score():
     """Where H is 0 at a score itself, the threshold moves away from it."""
-    rows = SortedScores(np.array([0.2, 0.5, 0.7]), np.zeros(3, int), 1, None)
+    rows = CountedScores(np.column_stack([[0.2, 0.5, 0.7]] * 2 + [np.full(3, 1 / 3)] * 2))
     for v in ([-0.5, 0.5], [-0.5 - 1e-16, 0.5], [-0.7, 0.3], [-0.2, 0.8]):
         for place, below, above in ((1, 0.2, 0.5), (2, 0.5, 0.7)):
-            assert rows.gap(0, place) == (below, above)
+            assert rows.gap(place) == (below, above)
             assert below + 1e-12 < edge_between(below, above, np.array(v)) < above - 1e-12
 
 

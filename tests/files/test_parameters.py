@@ -22,9 +22,8 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import SelectFromModel
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from xgboost import XGBClassifier
@@ -162,8 +161,7 @@ REFUSED = {
         make_pipeline(FunctionTransformer(sorted), LogisticRegression()),
         "as func|not on the list",
     ),
-    "a metric": (KNeighborsClassifier(metric=np.exp), "a function or class as metric"),
-    "weights": (KNeighborsClassifier(weights=np.exp), "a function or class as weights"),
+    "a loss": (SGDClassifier(loss=np.exp), "a function or class as loss"),
     "a kernel": (
         make_pipeline(SelectFromModel(LogisticRegression(), max_features=np.abs), PCA()),
         "max_features",
@@ -193,7 +191,7 @@ REFUSED = {
     "machines": (LGBMClassifier(machines="10.0.0.1:80", num_machines=2), "machines"),
     "words": (LGBMClassifier(boosting_type="gbdt machines=10.0.0.1:80"), "boosting_type"),
     "device of lightgbm": (LGBMClassifier(device_type="gpu"), "device_type"),
-    "jobs": (KNeighborsClassifier(n_jobs="dask"), "n_jobs"),
+    "jobs": (SGDClassifier(n_jobs="dask"), "n_jobs"),
 }
 
 

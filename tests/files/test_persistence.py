@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import skops.io
 from lightgbm import LGBMClassifier
-from scipy.sparse import coo_array, csr_array, csr_matrix
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -38,7 +37,6 @@ import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError, VersionWarning
 from evenhand.files import archive, parts, persistence
-from evenhand.files.hardening import inspection
 
 PARITY = eh.DemographicParity(difference=0.05)
 PROBLEM = GaussianProblem.random(levels=(2, 2), seed=3)
@@ -91,17 +89,10 @@ ESTIMATORS = {
     "forest": RandomForestClassifier(3, random_state=0),
     "trees": GradientBoostingClassifier(n_estimators=3),
     "calibrated": CalibratedClassifierCV(GaussianNB(), cv=2),
-    "support vectors": CalibratedClassifierCV(SVC(), cv=2, ensemble=False),
-    "many support vectors": SVC(kernel="poly", probability=True, random_state=0),
-    "neighbours": KNeighborsClassifier(),
-    "neighbours in a ball": KNeighborsClassifier(algorithm="ball_tree", metric="manhattan"),
-    "neighbours in a box": KNeighborsClassifier(algorithm="kd_tree", weights="distance", p=3),
-    "all neighbours": KNeighborsClassifier(algorithm="brute"),
 }
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS)
-@pytest.mark.filterwarnings("ignore:The `probability` parameter was deprecated:FutureWarning")
 def test_every_kind_of_classifier_is_restored_exactly(estimator, path):
     before = post(estimator)
     eh.save(before, path)
@@ -111,7 +102,7 @@ def test_every_kind_of_classifier_is_restored_exactly(estimator, path):
 @pytest.mark.parametrize("kind", [csr_array, csr_matrix])
 def test_sparse_training_rows_are_restored(kind, path):
     X = kind(np.where(np.abs(TRAIN.X) > 0.5, TRAIN.X, 0.0))
-    fair = eh.FairPostprocessor(KNeighborsClassifier(), PARITY, posteriors=eh.CrossFit(2))
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, posteriors=eh.CrossFit(2))
     before = fair.fit(X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     eh.save(before, path)
     same(before, eh.load(path), X)
@@ -290,13 +281,8 @@ def test_a_model_that_cannot_be_saved_is_refused_before_anything_is_written(tmp_
         eh.save(LogisticRegression(), path)
     with pytest.raises(InputError, match=r"Foreign \(as ObjectNode\), which is not on the list"):
         eh.save(post(Foreign()), path)
-    callable_kernel = SVC(kernel=lambda a, b: a @ b.T)
-    with pytest.raises(InputError, match=r"a function or class as kernel"):
-        eh.save(post(CalibratedClassifierCV(callable_kernel, cv=2)), path)
-    sparse = CalibratedClassifierCV(SVC(), cv=2)
-    fair = eh.FairPostprocessor(sparse, PARITY, posteriors=eh.CrossFit(2))
-    with pytest.raises(InputError, match=r"a support vector machine fitted to sparse rows"):
-        eh.save(fair.fit(csr_array(TRAIN.X), TRAIN.y, sensitive_features=TRAIN.sensitive), path)
+    with pytest.raises(InputError, match=r"SVC \(as ObjectNode\), which is not on the list"):
+        eh.save(post(CalibratedClassifierCV(SVC(), cv=2)), path)
     reads = FunctionTransformer(inverse_func=np.loadtxt, check_inverse=False)
     with pytest.raises(InputError, match=r"numpy.loadtxt"):
         eh.save(post(make_pipeline(reads, LogisticRegression())), path)
@@ -776,16 +762,6 @@ def many_lists_in_the_schema(members):
     members["estimator.skops"] = stored(inner)
 
 
-def a_compressed_matrix(members):
-    """With a name that does not tell that it is compressed."""
-    buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer, indices=[0], indptr=np.zeros(15_000_000), format=b"csr", shape=[14_999_999, 1], data=[0.0]
-    )
-    kind = {"__module__": "scipy.sparse._csr", "__class__": "csr_matrix", "__loader__": "SparseMatrixNode"}
-    with_part(members, "m.npy", buffer.getvalue(), type="scipy", **kind)
-
-
 ARRAY = {"__class__": "ndarray", "__loader__": "NdArrayNode", "type": "numpy"}
 
 
@@ -836,7 +812,6 @@ BOMBS = {
     "many lists in model.json": many_lists_in("model.json"),
     "many lists in rule.json": many_lists_in("rule.json"),
     "many lists in schema.json": many_lists_in_the_schema,
-    "a compressed matrix": a_compressed_matrix,
     "labels without bytes": labels_without_bytes,
     "groups with long names": groups_with_long_names,
     "lists that hold each other": lists_that_hold_each_other,
@@ -950,73 +925,14 @@ def test_trees_out_of_bounds_are_refused(path, monkeypatch):
         eh.load(path)
 
 
-def load_altered(model, **changes):
-    """Load an altered classifier, written without the checks of save."""
-    model = copy.deepcopy(model)
-    for name, value in changes.items():
-        setattr(model, name, value)
-    if hasattr(model, "_tree"):
-        model._tree = None
-    return parts.load_parts(skops.io.dumps([model]))
-
-
-def test_support_vectors_out_of_bounds_are_refused():
-    model = SVC().fit(TRAIN.X, TRAIN.y)
-    assert (load_altered(model)[0].predict(TEST.X) == model.predict(TEST.X)).all()
-    count = len(model.support_)
-    for change in (
-        {"_n_support": np.array([10**6, 10**6], np.int32)},
-        {"_n_support": np.array([-1, count + 1], np.int32)},
-        {"_n_support": np.array([count], np.int32)},
-        {"support_": model.support_[:1]},
-        {"support_vectors_": model.support_vectors_[:, :0].copy()},
-        {"_dual_coef_": model._dual_coef_[:, :1]},
-        {"_intercept_": np.empty(0)},
-        {"_probA": np.zeros(7)},
-        {"classes_": np.arange(100)},
-        {"n_features_in_": 100},
-    ):
-        with pytest.raises(UntrustedFileError, match="vectors that do not exist"):
-            load_altered(model, **change)
-    for change in ({"kernel": "precomputed"}, {"_sparse": True}):
-        with pytest.raises(UntrustedFileError, match="support vector machine"):
-            load_altered(model, **change)
-
-
-def test_neighbours_out_of_bounds_are_refused():
-    model = KNeighborsClassifier(algorithm="kd_tree").fit(TRAIN.X, TRAIN.y)
-    assert (load_altered(model)[0].predict(TEST.X) == model.predict(TEST.X)).all()
-    for change in (
-        {"_y": model._y[:5]},
-        {"_y": model._y + 1000},
-        {"_y": -model._y},
-        {"_y": model._y.astype(float)},
-        {"_fit_X": TRAIN.X[:5]},
-        {"n_features_in_": 100},
-    ):
-        with pytest.raises(UntrustedFileError, match="rows or classes that do not exist"):
-            load_altered(model, **change)
-    with pytest.raises(UntrustedFileError, match="a function or class as effective_metric_"):
-        load_altered(model, effective_metric_=np.exp, _fit_method="brute")
-    with pytest.raises(InputError, match=r"_kd_tree.KDTree"):  # a tree alone is refused
-        parts.dump_parts([model._tree])
-
-
-def test_sparse_matrices_out_of_bounds_are_refused():
-    fine = csr_array(np.eye(4))
-    [back] = parts.load_parts(parts.dump_parts([fine])[0])
-    assert (back.toarray() == np.eye(4)).all()
-    for name, value in {"indices": [0, 1, 2, 4000], "indptr": [0, 1, 2, 3, 4000]}.items():
-        bad = fine.copy()
-        setattr(bad, name, np.array(value, dtype=np.int32))
-        with pytest.raises(UntrustedFileError, match=r"with rows or columns|index pointer"):
-            parts.load_parts(skops.io.dumps([bad]))
-    with pytest.raises(InputError, match="coo_array"):
-        parts.dump_parts([coo_array(np.eye(2))])
-    nothing = np.zeros(5_000_000, np.int32)
-    huge = csr_array((nothing, nothing, np.array([0, len(nothing)])), shape=(1, 1))
-    with pytest.raises(UntrustedFileError, match="arrays have more than"):
-        inspection.inspect_parts(skops.io.dumps([huge]), 20_000_000)
+@pytest.mark.parametrize(
+    "part", [SVC(), KNeighborsClassifier(), csr_array(np.eye(2))], ids=["vectors", "neighbours", "sparse"]
+)
+def test_what_hands_sizes_of_a_file_to_compiled_code_is_not_on_the_list(part):
+    if hasattr(part, "fit"):
+        part.fit(TRAIN.X, TRAIN.y)
+    with pytest.raises(InputError, match="not on the list of allowed types"):
+        parts.dump_parts([part])
 
 
 def test_other_versions_are_warned_about(saved):

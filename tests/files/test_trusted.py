@@ -6,12 +6,15 @@ import sys
 import zipfile
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from tests.cli.helpers import refused, run
 
 import evenhand as eh
+from evenhand.cli.exit_codes import FAILED
 from evenhand.exceptions import InputError, UntrustedFileError
 
 MODULE = '''
@@ -127,6 +130,28 @@ def test_a_trusted_model_loads_in_another_process(mybank, tmp_path):
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, 'code'); {code}"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)  # noqa: S603
     assert int(done.stdout) == fair.predict(X).sum()
+
+
+def test_the_command_line_trusts_only_what_it_is_told(mybank, capsys, tmp_path):
+    table = pl.DataFrame(X, schema=[f"x{k}" for k in range(X.shape[1])])
+    table = table.with_columns(sex=np.where(DRAWN.X[:, 0] > 0, "F", "M"))
+    model = make_pipeline(FunctionTransformer(mybank.doubled), LogisticRegression())
+    fair = eh.FairPostprocessor(
+        model, eh.DemographicParity(difference=0.1), sensitive_features="sex", posteriors=eh.CrossFit(2)
+    )
+    path, rows = tmp_path / "m.eh", tmp_path / "t.csv"
+    eh.save(fair.fit(table, DRAWN.y), path, trusted=[DOUBLED])
+    table.with_columns(d=0).write_csv(rows)
+    predict = ["predict", path, rows, "--out", tmp_path / "d.csv"]
+    monitor = ["monitor", tmp_path / "s.json", rows, "--model", path, "--prediction", "d"]
+    for call in (predict, monitor):
+        assert f"pass --trusted {DOUBLED}." in refused(capsys, *call)
+        assert f"pass --trusted {DOUBLED}." in refused(capsys, *call, "--trusted", RATIOS)
+        assert run(capsys, *call, "--trusted", RATIOS, "--trusted", DOUBLED)[0] == 0
+    code, out, _ = run(capsys, "verify", path)
+    assert code == FAILED
+    assert f"pass --trusted {DOUBLED}." in out
+    assert run(capsys, "verify", path, "--trusted", DOUBLED)[0] == 0
 
 
 def test_a_function_that_finds_the_groups_can_be_trusted_too(mybank, tmp_path):

@@ -6,8 +6,16 @@ import pytest
 import evenhand as eh
 from evenhand.groups.groups import Groups
 from evenhand.monitoring.comparisons import find_comparisons
-from evenhand.monitoring.evidence import find_blocks, limits, log_evidence, log_total, start_weights, weights
-from evenhand.monitoring.mixture import log_above, log_below
+from evenhand.monitoring.evidence import (
+    find_blocks,
+    limits,
+    log_above,
+    log_below,
+    log_evidence,
+    log_total,
+    start_weights,
+    weights,
+)
 
 SEX = Groups.product({"sex": ["F", "M"]})
 

@@ -198,7 +198,10 @@ def test_of_two_writers_the_second_is_told(tmp_path):
         (lambda text: text[:-20], "cannot be read"),
         (lambda text: text.replace('"evenhand monitor"', '"other"'), "not the state"),
         (lambda text: text.replace('"version":1', '"version":9'), "format 9"),
-        (lambda text: text.replace('"known":[0,0]', '"known":[0]'), "do not belong together"),
+        (
+            lambda text: text.replace('"known",{"tuple":[0,0]', '"known",{"tuple":[0]'),
+            "do not belong together",
+        ),
         (lambda text: text.replace('"batch":1', '"batch":-1'), "do not belong together"),
         (lambda text: text.replace('"start":0', '"start":1000000000'), "do not belong together"),
         (lambda text: text.replace('"sums":[1,1,', '"sums":[1,2,'), "do not belong together"),

@@ -101,7 +101,7 @@ def test_workers_that_die_of_a_partition_are_an_error(own_cluster):
 @pytest.mark.slow
 def test_workers_without_memory_for_a_partition_are_an_error(own_cluster):
     def too_much(block):
-        kept = [np.ones(1 << 24) for _ in range(20)]  # 2.5 GB
+        kept = [np.ones(1 << 24) for _ in range(8)]  # 1 GB
         time.sleep(10)  # the memory of a worker is looked at ten times a second
         return block + 0 * len(kept)
 

@@ -21,7 +21,7 @@ def both(request):
 
 
 @pytest.mark.parametrize("width", [1.0, 0.093, 1e-3])
-def test_sums_by_bisection_equal_sums_over_rows(both, width):
+def test_sums_equal_those_of_dense_rows(both, width):
     grouped, dense = both
     for v in (np.array([-0.5, 0.5, 0.4, -0.6, -0.3, 0.2]), np.zeros(6), np.array([0.1, 0.1] * 3)):
         one, other = grouped.smooth(v, width), dense.smooth(v, width)

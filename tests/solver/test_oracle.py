@@ -10,7 +10,7 @@ from evenhand.solver.program import Problem
 
 
 def test_both_kinds_of_rows_implement_the_whole_protocol():
-    wanted = {name for name in vars(Oracle) if not name.startswith("_")} | {"fast", "most"}
+    wanted = {name for name in vars(Oracle) if not name.startswith("_")} | {"most"}
     for kind in (DenseRows, GroupedRows):
         assert wanted <= set(dir(kind))
 
@@ -18,7 +18,7 @@ def test_both_kinds_of_rows_implement_the_whole_protocol():
 class ElsewhereRows:
     """Rows that are not in memory, as far as the solver can tell: nothing but the protocol."""
 
-    fast, most = False, 10**9
+    most = 10**9
 
     def __init__(self, rows):
         self.__rows = rows

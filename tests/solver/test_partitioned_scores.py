@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.solver import partitioned_scores
+from evenhand.solver import partitioned, thresholds
 from evenhand.solver.grouped import GroupedRows
-from evenhand.solver.partitioned import Sizes
-from evenhand.solver.partitioned_scores import PartitionedScores, UnsortedScores
+from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitions import ThreadedPartitions
 from evenhand.solver.program import Problem
 
@@ -24,7 +23,7 @@ def cut(eta, codes, weights, count, *, seed=0, n_groups=M):
 
     def load(k):
         where = slice(ends[k], ends[k + 1])
-        return UnsortedScores(eta[where], codes[where], n_groups, None if weights is None else weights[where])
+        return GroupedRows(eta[where], codes[where], n_groups, None if weights is None else weights[where])
 
     return ThreadedPartitions(load, count, n_groups, known=True, weighted=weights is not None, threads=2)
 
@@ -65,7 +64,7 @@ def both(request):
     parts = cut(eta, codes, weights, 7)
     sizes = parts.map(lambda part: part.n_rows)
     total = len(eta) if weights is None else weights.sum()
-    return grouped, PartitionedScores(parts, Sizes(tuple(sizes), total))
+    return grouped, PartitionedRows(parts, Sizes(tuple(sizes), total))
 
 
 @pytest.mark.parametrize("v", [V, np.zeros(6), np.array([0.1, 0.1] * 3)], ids=["between", "zero", "all"])
@@ -121,7 +120,7 @@ def test_the_direct_solution_is_that_of_scores_in_memory(both):
 )
 def test_the_optimum_does_not_depend_on_the_partitions(kind, n, few, monkeypatch):
     """However often intervals have to be counted more finely."""
-    monkeypatch.setattr(partitioned_scores, "_FEW_ROWS", few)
+    monkeypatch.setattr(partitioned, "FEW_ROWS", few)
     eta, codes, weights = scores(kind, n)
     for fair in (eh.DemographicParity(difference=0.01), eh.EqualizedOdds(ratio=0.9)):
         known = eh.solve(eh.GroupedScores(eta, codes, M), fair, sample_weight=weights)
@@ -152,7 +151,8 @@ def test_all_scores_equal_is_a_warning():
 
 
 def test_what_does_not_end_is_left_to_other_algorithms(monkeypatch):
-    monkeypatch.setattr(partitioned_scores, "_ROUNDS", 1)
+    monkeypatch.setattr(thresholds, "_MAX_COUNTS", 1)
+    monkeypatch.setattr(partitioned, "FEW_ROWS", 7)
     eta, codes, _ = scores("plain")
     fair = eh.DemographicParity(difference=0.01)
     found = eh.solve(cut(eta, codes, None, 7), fair)

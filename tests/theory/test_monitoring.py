@@ -5,11 +5,10 @@ import pytest
 
 import evenhand as eh
 from evenhand.groups.groups import Groups
-from evenhand.monitoring.batch import Batch
 from evenhand.monitoring.comparisons import find_comparisons
+from evenhand.monitoring.counts import Batch, History
 from evenhand.monitoring.evidence import find_blocks, limits, log_evidence, log_total, weights
 from evenhand.monitoring.findings import find_drift
-from evenhand.monitoring.history import History
 
 ALPHA = 0.05
 STREAMS, LOOKS = 80, 30
@@ -17,8 +16,7 @@ RARE = ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / STREAMS)
 
 
 def batch_of(groups, sums):
-    cells = tuple(((), key) for key in groups.keys)
-    return Batch((), groups.features, cells, sums, int(sums[:, 0, 0].sum()))
+    return Batch(groups.features, 0, groups.keys, sums, int(sums[:, 0, 0].sum()))
 
 
 def false_alarms(constraint, shares, chances, rng):
@@ -122,7 +120,7 @@ def test_limits_hold_at_all_looks_together():
 @pytest.mark.slow
 def test_the_people_of_the_fit_raise_no_drift():
     """The shares of the fit are estimated too, from as many rows."""
-    rng, cells = np.random.default_rng(10), (((), ("a",)), ((), ("b",)))
+    rng, cells = np.random.default_rng(10), (("a",), ("b",))
     groups = Groups.product({"group": ["a", "b"]})
     told = 0
     for _ in range(STREAMS):

@@ -21,7 +21,6 @@ from evenhand.auditing.action_audit import audit_actions
 from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
 from evenhand.auditing.group_rates import Terms, absent_groups, find, pooled_groups
-from evenhand.auditing.impact_ratios import count_categories
 from evenhand.auditing.proxy_audit import audit_by_proxy
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.rate_bounds import compare_with_bound
@@ -314,8 +313,8 @@ def audit_of(
         threshold=None if threshold is None else float(threshold),
         above_median=above_median,
     )
-    categories = () if min_count else count_categories(counted)
-    return Audit(terms, (*findings, *absent), comparisons, library, excluded, categories, strata, beside)
+    people = None if min_count else counted
+    return Audit(terms, (*findings, *absent), comparisons, library, excluded, people, strata, beside)
 
 
 def _check_settings(

@@ -1,13 +1,15 @@
-"""An audit as plain text: short aligned tables, at most about a hundred characters wide."""
+"""An audit as short aligned tables, at most about a hundred characters wide, and as HTML for a notebook."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, estimate, group_name
 from evenhand.auditing.group_rates import Finding, Rate, Terms
+from evenhand.display.notebook import html_table
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName
 from evenhand.requirements.statistic import SELECTION
@@ -22,13 +24,57 @@ LEFT_OUT = "left out"
 _MOST_NAMES = 5
 
 
+class _Block(NamedTuple):
+    """A table, of whose columns the first `text` are text, with a heading above and notes below."""
+
+    lines: list[list[str]]
+    text: int = 1
+    heading: str = ""
+    notes: Sequence[str] = ()
+
+
 def page(audit: Audit) -> str:
     """The text of an audit: rates of each group, changes, and disparities."""
-    blocks = [_headline(audit), *_rate_tables(audit)]
-    if audit.terms.compared:
-        blocks.append(_change_table(audit))
-    blocks.append(_comparison_table(audit))
-    return "\n\n".join("\n".join(lines) for lines in blocks)
+    shown = ["\n".join(_headline(audit))]
+    for one in _blocks(audit):
+        lines = [one.heading] if one.heading else []
+        shown.append("\n".join([*lines, *aligned(one.lines, text=one.text), *one.notes]))
+    return "\n\n".join(shown)
+
+
+def html_page(audit: Audit) -> str:
+    """The same as HTML."""
+    head = "".join(f"<p>{html.escape(line)}</p>" for line in _headline(audit))
+    for one in _blocks(audit):
+        first, rest = ([""] * len(one.lines[0]), one.lines) if one.text > 3 else (one.lines[0], one.lines[1:])
+        head += html_table(first, rest, caption=one.heading)
+        head += "".join(f"<p>{html.escape(line)}</p>" for line in one.notes)
+    return head
+
+
+def _blocks(audit: Audit) -> Iterator[_Block]:
+    """Counts and the rates over all rows, the rates over the rows of one label, changes, and disparities."""
+    terms = audit.terms
+    counts = ["rows", "positives"] if terms.labelled else ["rows"]
+
+    def cell(group: Finding, name: str) -> str:
+        return _count(getattr(group, name)) if name in counts else rate_text(group.rates.get(name))
+
+    yield _by_group(audit, ["group", *counts, *terms.rates[:2]], cell)
+    if terms.labelled:
+        yield _by_group(audit, ["group", *terms.rates[2:]], cell)
+    moves = {"up": "up", "down": "down", "same": "unchanged"}
+
+    def change(group: Finding, name: str) -> str:
+        if group.change is None:
+            return LEFT_OUT
+        if name in moves:
+            return _count(getattr(group.change, moves[name]))
+        return rate_text(group.change.rates[name])
+
+    if terms.compared:
+        yield _by_group(audit, ["changed", *moves, *terms.rates[:2]], change)
+    yield from _comparisons(audit)
 
 
 def aligned(lines: Sequence[Sequence[str]], *, text: int = 1) -> list[str]:
@@ -73,141 +119,93 @@ def _headline(audit: Audit) -> list[str]:
     return lines if audit.excluded is None else [*lines, *wrap(str(audit.excluded), _WIDTH)]
 
 
-def _rate_tables(audit: Audit) -> Iterator[list[str]]:
-    """Counts and the rates over all rows; then the rates over the rows of one label."""
-    terms = audit.terms
-    counts = ["rows", "positives"] if terms.labelled else ["rows"]
-
-    def cell(group: Finding, name: str) -> str:
-        return _count(getattr(group, name)) if name in counts else rate_text(group.rates.get(name))
-
-    yield _by_group(audit, ["group", *counts, *terms.rates[:2]], cell)
-    if terms.labelled:
-        yield _by_group(audit, ["group", *terms.rates[2:]], cell)
-
-
-def _change_table(audit: Audit) -> list[str]:
-    counts = {"up": "up", "down": "down", "same": "unchanged"}
-
-    def cell(group: Finding, name: str) -> str:
-        if group.change is None:
-            return LEFT_OUT
-        if name in counts:
-            return _count(getattr(group.change, counts[name]))
-        return rate_text(group.change.rates[name])
-
-    return _by_group(audit, ["changed", *counts, *audit.terms.rates[:2]], cell)
-
-
-def _by_group(audit: Audit, header: list[str], cell: Callable[[Finding, str], str]) -> list[str]:
+def _by_group(audit: Audit, header: list[str], cell: Callable[[Finding, str], str]) -> _Block:
     """A table with one line per group, and a cell for each name in the header; a long one is cut."""
     shown = audit.groups[:_MOST_LINES]
-    lines = aligned(
-        [header, *([_short(group.group), *(cell(group, name) for name in header[1:])] for group in shown)]
-    )
+    lines = [[_short(group.group), *(cell(group, name) for name in header[1:])] for group in shown]
     left_out = len(audit.groups) - len(shown) + audit.terms.absent_not_listed
-    return [*lines, f"and {left_out:,} more: see to_frame()"] if left_out else lines
+    return _Block([header, *lines], notes=[f"and {left_out:,} more: see to_frame()"] if left_out else [])
 
 
-def _comparison_table(audit: Audit) -> list[str]:
+def _comparisons(audit: Audit) -> Iterator[_Block]:
     """One line per notion and measure, or per bound, in parts with a heading each."""
     terms = audit.terms
-    combinations = "combinations" if len(terms.features) > 1 else "groups"
+    who = {"intersectional": _combinations(terms), "independent": "single features"}
+    against = {"population": "everyone", "groups": "each other", "named": "a named one"}
     headings = {
-        ("population", "intersectional"): f"{combinations} compared with everyone",
-        ("population", "independent"): "single features compared with everyone",
-        ("groups", "intersectional"): f"{combinations} compared with each other",
-        ("groups", "independent"): "values of each feature compared with each other",
-        ("named", "intersectional"): f"{combinations} compared with a named one",
-        ("named", "independent"): "values of each feature compared with a named one",
-        "bound": "bounds on rates: the rate that is nearest to its bound, or misses it most",
-        "reference": "rates minus those of the reference",
-        FOUR_FIFTHS: "four-fifths rule: lowest selection rate divided by the highest",
+        (way, mode): f"{what} compared with {other}"
+        for way, other in against.items()
+        for mode, what in who.items()
     }
-    parts: list[list[str]] = []
+    headings |= {
+        ("bound", ""): "bounds on rates: the rate that is nearest to its bound, or misses it most",
+        ("reference", ""): "rates minus those of the reference",
+        (FOUR_FIFTHS, ""): "four-fifths rule: lowest selection rate divided by the highest",
+    }
+    for mode, what in who.items():
+        headings["strata", mode] = f"{what} compared within strata, the worst of them: see to_frame('strata')"
     for part, heading in headings.items():
-        there = [found for found in audit.comparisons if part == _part(found) and not found.strata]
-        rows = [_comparison_row(terms, found) for found in there]
-        notes = [note for found in there for note in _notes(audit.groups[0], found)]
-        if rows:
-            parts.append([heading, *aligned(rows, text=4), *dict.fromkeys(notes)])
-    within = [found for found in audit.comparisons if found.strata]
-    parts += [_stratum_table(terms, found) for found in within if found.tolerance is not None]
-    for mode in ("intersectional", "independent"):
-        rest = [found for found in within if found.tolerance is None and found.groups == mode]
-        if rest:
-            parts.append(_worst_strata(rest))
-    return [line for part in parts for line in ("", *part)][1:]
+        there = [found for found in audit.comparisons if part == _part(found)]
+        if there:
+            rows = [_comparison_row(terms, found) for found in there]
+            notes = (note for found in there for note in _notes(audit.groups[0], found))
+            yield _Block(rows, 4, heading, list(dict.fromkeys(notes)))
+    for found in audit.comparisons:
+        if found.strata and found.tolerance is not None:
+            yield _stratum_table(audit, found)
 
 
-def _worst_strata(within: Sequence[Comparison]) -> list[str]:
-    """The worst stratum by each notion, beside all rows together, where nothing is required."""
-    first, rows = within[0], [["", "all together", f"worst of {len(within[0].strata):,} strata", "", ""]]
-    for found in within:
-        who = "" if found.group is None else _short(found.group, 20)
-        who += f" ({found.side})" if who and found.side else ""
-        where = "" if found.stratum is None else _short(found.stratum, 20)
-        whole = found.aggregate
-        beside = "" if whole is None else estimate(whole.value, whole.low, whole.high)
-        worst = estimate(found.value, found.low, found.high)
-        rows.append([f"{found.notion}, {found.measure}", beside, worst, where, who])
-    given = ", ".join(map(show, first.given))
-    who = "single features" if first.groups == "independent" else "groups"
-    heading = f"{who} compared within strata of {given}: see to_frame('strata')"
-    return [heading, *aligned(rows, text=5)]
+def _combinations(terms: Terms) -> str:
+    return "combinations" if len(terms.features) > 1 else "groups"
 
 
-def _stratum_table(terms: Terms, found: Comparison) -> list[str]:
+def _stratum_table(audit: Audit, found: Comparison) -> _Block:
     """The disparity in each stratum, below that of all rows together; the worst strata of many."""
+    terms = audit.terms
     against = {"groups": "each other", "named": "a named one"}.get(found.against, "everyone in their stratum")
-    who = "combinations" if len(terms.features) > 1 else "groups"
-    who = "single features" if found.groups == "independent" else who
+    who = "single features" if found.groups == "independent" else _combinations(terms)
+    sign = -1 if found.measure == "difference" else 1
+    shown: Sequence[Comparison] = found.strata
+    if len(shown) > _MOST_LINES:
+        shown = sorted(shown, key=lambda part: sign * part.value)[:_MOST_LINES]
+    named = {"all together": found.aggregate} | {_short(part.stratum): part for part in shown}
+    named[f"worst: {_short(found.stratum)}"] = found
+    rows = [[name, *_comparison_row(terms, part)[1:3]] for name, part in named.items() if part]
+    more = len(found.strata) - len(shown)
+    notes = [f"and {more:,} more strata: see to_frame('strata')"] if more else []
+    notes += [f"{found.verdict} (tolerance {found.tolerance:g})", *_notes(audit.groups[0], found)]
     heading = f"{asks(found)}: {who} compared with {against}"
-    worst = sorted(found.strata, key=lambda part: -part.value if part.measure == "difference" else part.value)
-    shown = found.strata if len(found.strata) <= _MOST_LINES else tuple(worst[:_MOST_LINES])
-    rows = [["stratum", found.measure, "group"]]
-    if found.aggregate is not None:
-        rows.append(["all together", *_comparison_row(terms, found.aggregate)[1:3]])
-    rows += [[_short(part.stratum), *_comparison_row(terms, part)[1:3]] for part in shown if part.stratum]
-    where = "" if found.stratum is None else _short(found.stratum)
-    rows.append([f"worst: {where}", *_comparison_row(terms, found)[1:3]])
-    lines = [heading, *aligned(rows, text=3)]
-    if len(shown) < len(found.strata):
-        lines.append(f"and {len(found.strata) - len(shown):,} more strata: see to_frame('strata')")
-    if found.tolerance is not None:
-        lines.append(f"{found.verdict} (tolerance {found.tolerance:g})")
-    lines += _undefined(found)
-    if found.vacuous:
-        lines += _wrapped(f"strata without two groups to compare: {_some(found.vacuous)}")
-    if found.empty:
-        lines += _wrapped(f"without any row: {_some(found.empty)}")
-    return lines
+    return _Block([["stratum", found.measure, "group"], *rows], 3, heading, notes)
 
 
-def _part(found: Comparison) -> str | tuple[str, str]:
+def _part(found: Comparison) -> tuple[str, str]:
     """Which part of the table a comparison is in."""
-    if found.notion == FOUR_FIFTHS:
-        return FOUR_FIFTHS
-    return found.against if found.against in ("bound", "reference") else (found.against, found.groups)
+    if found.notion == FOUR_FIFTHS or found.against in ("bound", "reference"):
+        return (FOUR_FIFTHS if found.notion == FOUR_FIFTHS else found.against), ""
+    if found.strata:
+        return ("strata" if found.tolerance is None else "", found.groups)
+    return found.against, found.groups
 
 
 def _comparison_row(terms: Terms, found: Comparison) -> list[str]:
-    label = asks(found)
-    who = "" if found.group is None else _short(found.group, 30)
-    who += f" ({found.side})" if who and found.side else ""
+    label, worst = asks(found), estimate(found.value, found.low, found.high)
+    side = f" ({found.side})" if found.side else ""
+    who = _short(found.group, 30) + side
     if found.notion == FOUR_FIFTHS:
         label = "combinations" if found.groups == "intersectional" else show(found.groups)
     if terms.min_count and found.group is None:
         who = "(not shown)"
-    tolerance = ""
+    if found.strata and found.tolerance is None:
+        label = label.removesuffix(f" given {', '.join(map(show, found.given))}")
+        who = f"{_short(found.group, 20)}{side} given {_short(found.stratum, 20)}"
+    verdict: str = found.verdict or ""
     if found.tolerance is not None and found.against not in ("bound", "reference"):
-        tolerance = f" (tolerance {found.tolerance:g})"
-    verdict = f"{found.verdict or ''}{tolerance}"
-    return [label, estimate(found.value, found.low, found.high), who, verdict]
+        verdict += f" (tolerance {found.tolerance:g})"
+    return [label, worst, who, verdict]
 
 
 def _notes(everyone: Finding, found: Comparison) -> Iterator[str]:
-    """A capacity as numbers of rows, and the groups in which a rate is undefined."""
+    """A capacity as numbers of rows, and groups and strata about which nothing is known."""
     rows, selected, share = everyone.rows, everyone.selected, found.tolerance
     capacity = (found.against, found.groups, found.notion) == ("bound", "population", SELECTION.name)
     if capacity and rows and selected is not None and share is not None:
@@ -215,14 +213,16 @@ def _notes(everyone: Finding, found: Comparison) -> Iterator[str]:
             f"{_count(selected)} of {_count(rows)} rows are selected; a share of {share:g} would be "
             f"{_count(round(share * rows, 1))}"
         )
-    yield from _undefined(found)
-
-
-def _undefined(found: Comparison) -> Iterator[str]:
-    """The groups in which a rate is undefined, which leaves its interval open."""
-    if found.undefined:
-        holds = ", where the bound holds" if found.against == "bound" and found.verdict == "satisfied" else ""
-        yield from _wrapped(f"{found.notion}: undefined for {_some(found.undefined)}{holds}")
+    if found.strata and found.tolerance is None:
+        return
+    holds = ", where the bound holds" if found.against == "bound" and found.verdict == "satisfied" else ""
+    for what, names, end in (
+        (f"{found.notion}: undefined for", found.undefined, holds),
+        ("strata without two groups to compare:", found.vacuous, ""),
+        ("without any row:", found.empty, ""),
+    ):
+        if names:
+            yield from _wrapped(f"{what} {_some(names)}{end}")
 
 
 def _some(names: Sequence[GroupName]) -> str:
@@ -246,11 +246,10 @@ def _count(number: float | None) -> str:
     return f"{number:,.0f}" if number == round(number) else f"{number:,.1f}"
 
 
-def _short(group: GroupName, width: int = _NAME_WIDTH) -> str:
+def _short(group: GroupName | None, width: int = _NAME_WIDTH) -> str:
     """A shortened group name: only the values of a long name, and both ends of long values."""
-    name = group_name(group)
-    if len(name) <= width:
-        return name
+    if group is None or len(group_name(group)) <= width:
+        return "" if group is None else group_name(group)
     each = max(3, (width - 2 * (len(group.values) - 1)) // len(group.values))
     values = [show(value) for value in group.values]
     if len(", ".join(values)) > width:

@@ -124,6 +124,11 @@ def lines_of(
     ]
 
 
+def values_of(group: GroupName) -> str:
+    """The values of a group, in a table that names its features."""
+    return ", ".join(map(show, group.values))
+
+
 def _text(one: Any, names: str, form: str) -> str:
     return show(getattr(one, names)) if form == "text" else figure(one, names, form)
 

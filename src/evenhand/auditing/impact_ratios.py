@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import compress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.distances import smallest_of_pairs
-from evenhand.auditing.export import plain
-from evenhand.auditing.figure_tables import TablesWithNotes, lines_of, write_csv
-from evenhand.auditing.group_rates import Terms, refuse_uncounted
+from evenhand.auditing.figure_tables import FigureTables, lines_of, values_of
+from evenhand.auditing.group_rates import refuse_uncounted
 from evenhand.auditing.tally import Tally
 from evenhand.data.checks import check_number
-from evenhand.data.tables import Library, make_table
+from evenhand.data.tables import Library
 from evenhand.display.text import show
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName
@@ -44,10 +44,7 @@ INDEPENDENCE = (
     "such an audit and do not replace it."
 )
 ADDITION = "intervals are an addition that the law does not ask for"
-_ADDED = "not required by the law"
 _JUSTIFICATION = "rates of so few people are too uncertain to compare others with"
-_INTERVALS = {f"{name} ({_ADDED})": name for name in ("rate_low", "rate_high", "ratio_low", "ratio_high")}
-"""Columns of intervals, and the attributes that they hold."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +53,10 @@ class Category:
 
     Attributes
     ----------
+    table : str
+        The features of the table.
     group : GroupName
-        The category: one value of each feature of the table.
+        The category: one value of each of them.
     applicants, selected : int
         Numbers of people: all, and those who were selected or, of scores, have one above the median.
     rate : float
@@ -73,6 +72,7 @@ class Category:
         simultaneously for all pairs of categories.
     """
 
+    table: str
     group: GroupName
     applicants: int
     selected: int
@@ -85,11 +85,6 @@ class Category:
     ratio_low: float
     ratio_high: float
 
-    @property
-    def name(self) -> str:
-        """The values of the category."""
-        return ", ".join(map(show, self.group.values))
-
 
 @dataclass(frozen=True)
 class CategoryTable:
@@ -97,28 +92,24 @@ class CategoryTable:
 
     Attributes
     ----------
-    features : tuple of str
+    title : str
+        Its features.
     categories : tuple of Category
     unknown : int
         People whose category is unknown, who are in no line.
     """
 
-    features: tuple[str, ...]
+    title: str
     categories: tuple[Category, ...]
     unknown: int
 
-    @property
-    def title(self) -> str:
-        """The features of the table."""
-        return " x ".join(map(show, self.features))
-
 
 @dataclass(frozen=True, eq=False)
-class ImpactRatios(TablesWithNotes):
+class ImpactRatios(FigureTables):
     """Bias-audit tables of New York City's Local Law 144; made by ``Audit.impact_ratios``.
 
-    ``print`` shows them, ``to_csv`` and ``to_frame`` have them as one table, and
-    :func:`evenhand.write_report` makes them a section of a page.
+    ``print`` shows them, ``to_csv`` and ``to_frame`` have them as one table, with a line for people whose
+    category is unknown, and :func:`evenhand.write_report` makes them a section of a page.
 
     Attributes
     ----------
@@ -138,6 +129,7 @@ class ImpactRatios(TablesWithNotes):
         Of the tables that were audited.
     """
 
+    _tables = MappingProxyType({"groups": ("tables", Category)})
     _headline = "Impact ratios by the rules of New York City's Local Law 144 (6 RCNY 5-301)"
     tables: tuple[CategoryTable, ...]
     people: int
@@ -199,152 +191,50 @@ class ImpactRatios(TablesWithNotes):
             "of ratio*": ("ratio_low ratio_high", "limits"),
         }
         for table in self.tables:
-            head, *lines = lines_of(table.title, columns, [(one.name, one) for one in table.categories])
+            head, *lines = lines_of(
+                table.title, columns, [(values_of(one.group), one) for one in table.categories]
+            )
             for one, line in zip(table.categories, lines, strict=True):
                 if one.left_out:
                     line[head.index("impact ratio")] = "left out"
             yield [head, *lines]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python objects, ready for JSON; undefined numbers are None."""
-        settings = {name: value for name, value in vars(self).items() if name not in ("tables", "library")}
-        tables: list[dict[str, Any]] = plain(self.tables)
-        for table in tables:
-            table["categories"] = [{"category": one.pop("group"), **one} for one in table["categories"]]
-        about = {"rule": "6 RCNY 5-301", "rate": self.rate_name, **settings}
-        return {**about, "tables": tables, "notes": self.notes()}
+    def _columns(self, what: str) -> dict[str, Any]:
+        return super()._columns(what) | {"date": "str", "source": "str"}
 
-    def to_frame(self, *, backend: Library | None = None) -> Any:
-        """All tables as one, with a line for people whose category is unknown.
-
-        Numbers of people are integers; how many of unknown category were selected is missing. Names of the
-        columns of intervals say that the law does not require them.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, default=None
-            The library of the table. None stands for that of the tables that were audited, or else pandas
-            or polars, whichever is installed.
-
-        Returns
-        -------
-        table
-        """
-        return make_table(
-            self._records(),
-            numbers=(self.rate_name, "impact ratio", *_INTERVALS),
-            counts=("applicants", self.count_name),
-            library=backend or self.library,
-        )
-
-    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
-        """All tables as CSV, with date and source of the data in every line.
-
-        Undefined numbers are empty. Text that a spreadsheet would take for a formula gets an apostrophe.
-
-        Parameters
-        ----------
-        path : path, default=None
-            File to write, completely or not at all.
-
-        Returns
-        -------
-        str
-            The text.
-        """
-        dated = ({**record, "date": self.date, "source": self.source} for record in self._records())
-        return write_csv(dated, path)
-
-    def _records(self) -> Iterator[dict[str, Any]]:
+    def records(self, what: str = "groups") -> list[dict[str, Any]]:
+        """The lines of all tables, each with date and source, and the people whose category is unknown."""
+        names = super()._columns(what)
+        lines = []
         for table in self.tables:
-            for one in table.categories:
-                yield {
-                    "table": table.title,
-                    "category": one.name,
-                    "applicants": one.applicants,
-                    self.count_name: one.selected,
-                    self.rate_name: one.rate,
-                    "impact ratio": one.ratio,
-                    "note": f"left out: below {100 * self.min_share:g} %" if one.left_out else None,
-                    **{column: getattr(one, name) for column, name in _INTERVALS.items()},
-                }
-            unknown = {"table": table.title, "category": "(unknown)", "applicants": table.unknown}
-            undefined = {self.count_name: None, self.rate_name: math.nan, "impact ratio": math.nan}
-            limits = dict.fromkeys(_INTERVALS, math.nan)
-            yield {**unknown, **undefined, "note": "not in the calculations", **limits}
-
-
-@dataclass(frozen=True)
-class CategoryCounts:
-    """Numbers of people by category, for one table.
-
-    Attributes
-    ----------
-    features : tuple of str
-    people : dict
-        By the values of each category: the number of people in it, and of those who were selected.
-    unknown : int
-        People who are in none, because a value is missing.
-    """
-
-    features: tuple[str, ...]
-    people: Mapping[Key, tuple[int, int]]
-    unknown: int
-
-
-def count_categories(counted: Tally) -> tuple[CategoryCounts, ...]:
-    """Numbers of people by category: of each feature and, of several, of their intersections.
-
-    Someone who has sex but not race counts in the table of sex.
-
-    Parameters
-    ----------
-    counted : Tally
-
-    Returns
-    -------
-    tuple of CategoryCounts
-    """
-    features = counted.groups.features
-    tables = [(feature,) for feature in features]
-    return tuple(_count(counted, table) for table in (tables if len(features) == 1 else [*tables, features]))
-
-
-def _count(counted: Tally, features: tuple[str, ...]) -> CategoryCounts:
-    groups = counted.groups
-    places = [groups.features.index(feature) for feature in features]
-    numbers = np.concatenate([counted.sums, counted.excluded], axis=2)[0, :2].sum(axis=2).T
-    people: dict[Key, NDArray[np.float64]] = {}
-    unknown = 0.0
-    for key, own in zip((*groups.keys, *groups.excluded), numbers, strict=True):
-        category = tuple(key[place] for place in places)
-        if None in category:
-            unknown += own[0]
-        else:
-            people[category] = people.get(category, 0.0) + own
-    levels = [groups.levels(feature) for feature in features]
-
-    def rank(category: Key) -> tuple[int, ...]:
-        """In the order of the groups; values that only incomplete rows have come last."""
-        pairs = zip(levels, category, strict=True)
-        return tuple(own.index(value) if value in own else len(own) for own, value in pairs)
-
-    ordered = sorted(people, key=rank)
-    counts = {category: (round(people[category][0]), round(people[category][1])) for category in ordered}
-    return CategoryCounts(features, counts, round(unknown))
+            lines += [{name: getattr(one, name) for name in names} for one in table.categories]
+            unknown = {"table": table.title, "group": "(unknown)", "applicants": table.unknown}
+            lines.append(dict.fromkeys(names) | unknown)
+        about = {"date": self.date, "source": self.source}
+        return [line | about | {"group": str(line["group"])} for line in lines]
 
 
 def impact_ratios(
     audit: Audit, *, date: str | datetime.date | None, source: str | None, min_share: float
 ) -> ImpactRatios:
     """The tables of an audit; see :meth:`~evenhand.auditing.result.Audit.impact_ratios`."""
-    terms, counts = audit.terms, audit.categories
-    _check(terms, date, source, min_share)
-    if not counts:
+    terms, counted = audit.terms, audit.counted
+    refuse_uncounted(terms, "impact ratios")
+    if terms.pooled:
+        raise InputError("impact ratios: min_size pools small categories; audit without it.")
+    for name, value, kinds in (("date", date, str | datetime.date), ("source", source, str)):
+        if value is not None and not isinstance(value, kinds):
+            raise InputError(f"{name} must be text, got {type(value).__name__}.")
+    check_number("min_share", min_share, 0, SMALLEST_SHARE)
+    if counted is None:
         raise InputError("impact ratios need the group of every person, and a Proxy has probabilities.")
+    parts = [(feature,) for feature in terms.features]
     return ImpactRatios(
-        tuple(_table(one, terms.confidence, float(min_share)) for one in counts),
-        people=sum(rows for rows, _ in counts[0].people.values()) + counts[0].unknown,
+        tuple(
+            _table(counted, features, terms.confidence, float(min_share))
+            for features in dict.fromkeys([*parts, terms.features])
+        ),
+        people=round(counted.rows.sum()) + counted.groups.excluded_rows,
         confidence=terms.confidence,
         min_share=float(min_share),
         median=terms.threshold if terms.above_median else None,
@@ -354,34 +244,35 @@ def impact_ratios(
     )
 
 
-def _check(terms: Terms, date: Any, source: Any, min_share: Any) -> None:
-    """Raise an InputError about audits whose people cannot be counted, and about wrong parameters."""
-    refuse_uncounted(terms, "impact ratios")
-    if terms.pooled:
-        raise InputError("impact ratios: min_size pools small categories; audit without it.")
-    for name, value, kinds in (("date", date, str | datetime.date), ("source", source, str)):
-        if value is not None and not isinstance(value, kinds):
-            raise InputError(f"{name} must be text, got {type(value).__name__}.")
-    check_number("min_share", min_share, 0, SMALLEST_SHARE)
-
-
-def _table(counts: CategoryCounts, confidence: float, min_share: float) -> CategoryTable:
-    rows, selected = np.array(list(counts.people.values()), np.float64).T
+def _table(counted: Tally, features: tuple[str, ...], confidence: float, min_share: float) -> CategoryTable:
+    """The table of some features. Someone who has sex but not race counts in the table of sex."""
+    groups = counted.groups
+    places = [groups.features.index(feature) for feature in features]
+    numbers = np.concatenate([counted.sums, counted.excluded], axis=2)[0, :2].sum(axis=2).T
+    people: dict[Key, NDArray[np.float64]] = {}
+    unknown = 0
+    for key, own in zip((*groups.keys, *groups.excluded), numbers, strict=True):
+        category = tuple(key[place] for place in places)
+        if None in category:
+            unknown += round(own[0])
+        else:
+            people[category] = people.get(category, 0.0) + own
+    order = [[*groups.levels(name), *{key[k] for key in people}] for k, name in enumerate(features)]
+    keys = sorted(people, key=lambda key: [own.index(value) for own, value in zip(order, key, strict=True)])
+    names = [GroupName(features, key) for key in keys]
+    rows, selected = np.array([people[key] for key in keys]).round().T
     share, rate = rows / rows.sum(), selected / rows
     kept = share >= min_share
-    names = tuple(GroupName(counts.features, key) for key in counts.people)
     ratio, ratio_low, ratio_high = (np.full(len(rows), np.nan) for _ in range(3))
     if kept.any() and rate[kept].max() > 0:
         ratio[kept] = rate[kept] / rate[kept].max()
         # Limits of each rate over the highest, as of the four-fifths rule.
         z = critical_value(confidence, math.comb(int(kept.sum()), 2))
         rates = clopper_pearson(rate[kept], rows[kept], z)
-        own = [name for name, there in zip(names, kept, strict=True) if there]
-        limits = smallest_of_pairs(own, rates, rates, "ratio")
+        limits = smallest_of_pairs(list(compress(names, kept)), rates, rates, "ratio")
         ratio_low[kept], ratio_high[kept] = limits.low, limits.high
     rates = wilson(rate, rows, critical_value(confidence))
-    columns = (rate, share, ~kept, ratio, rates.low, rates.high, ratio_low, ratio_high)
-    numbers = zip(*(column.tolist() for column in columns), strict=True)
-    people = zip(names, counts.people.values(), numbers, strict=True)
-    categories = tuple(Category(name, *counted, *rest) for name, counted, rest in people)
-    return CategoryTable(counts.features, categories, counts.unknown)
+    title, counts = " x ".join(map(show, features)), (rows.astype(int), selected.astype(int))
+    columns = (*counts, rate, share, ~kept, ratio, rates.low, rates.high, ratio_low, ratio_high)
+    lines = zip(names, *(column.tolist() for column in columns), strict=True)
+    return CategoryTable(title, tuple(Category(title, *line) for line in lines), unknown)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import datetime
-import html
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.auditing.audit_text import LEFT_OUT, page, rate_text
-from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, estimate, group_name
+from evenhand.auditing.audit_text import html_page, page
+from evenhand.auditing.comparison import Comparison, asks, estimate, group_name
 from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.export import Rows, audit_dict, audit_table, rates_by_group
 from evenhand.auditing.group_rates import Finding, Terms
-from evenhand.auditing.impact_ratios import SMALLEST_SHARE, CategoryCounts, ImpactRatios, impact_ratios
+from evenhand.auditing.impact_ratios import SMALLEST_SHARE, ImpactRatios, impact_ratios
 from evenhand.auditing.reference import ReferenceCounts
 from evenhand.auditing.significance import Significance, significance
 from evenhand.auditing.tally import Tally
 from evenhand.auditing.within_strata import tallies
 from evenhand.data.tables import Library
-from evenhand.display.notebook import MOST_ROWS, html_table, inline_svg
+from evenhand.display.notebook import MOST_ROWS, inline_svg
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName
 
@@ -45,8 +44,8 @@ class Audit:
         The library of the tables that were audited.
     excluded : Excluded or None
         Rows that lack a sensitive value and were left out, if there are any.
-    categories : tuple of CategoryCounts
-        Numbers of people for `impact_ratios`.
+    counted : Tally or None
+        Numbers of people for `impact_ratios`; None if small ones are left out, or groups are probabilities.
     strata : StratumAudits or None
         The audit of each stratum, if control features were given.
     reference_counts : tuple of ReferenceCounts
@@ -67,7 +66,7 @@ class Audit:
     comparisons: tuple[Comparison, ...]
     library: Library | None = None
     excluded: Excluded | None = None
-    categories: tuple[CategoryCounts, ...] = ()
+    counted: Tally | None = None
     strata: StratumAudits | None = None
     reference_counts: tuple[ReferenceCounts, ...] = ()
 
@@ -88,32 +87,8 @@ class Audit:
         return f"<Audit of {rows} by {', '.join(map(show, self.terms.features))}: {found}{verdict}>"
 
     def _repr_html_(self) -> str:
-        """Comparisons, rates of each group, and a chart of the rates."""
-        compared = [
-            (
-                asks(found),
-                estimate(found.value, found.low, found.high),
-                found.who,
-                "" if found.tolerance is None or found.notion == FOUR_FIFTHS else found.verdict,
-            )
-            for found in self.comparisons
-        ]
-        names = self.terms.rates
-        rates = [
-            (
-                group_name(group.group),
-                LEFT_OUT if group.rows is None else f"{group.rows:,.0f}",
-                *(rate_text(group.rates.get(name)) for name in names),
-            )
-            for group in self.groups
-        ]
-        left_out = "" if self.excluded is None else f"<p>{html.escape(str(self.excluded))}</p>"
-        return (
-            left_out
-            + html_table(["disparity", "value", "furthest group", "verdict"], compared)
-            + html_table(["group", "rows", *names], rates)
-            + (inline_svg(self.plot) if any(group.rates for group in self.groups) else "")
-        )
+        """The tables of the text, and a chart of the rates."""
+        return html_page(self) + (inline_svg(self.plot) if any(group.rates for group in self.groups) else "")
 
     def plot(self) -> Any:
         """Chart of the rates of each group. A notebook shows it as a picture, without a network.

@@ -20,7 +20,7 @@ from evenhand.auditing.association_tests import (
     standard_deviations,
     telling,
 )
-from evenhand.auditing.figure_tables import FigureTables, lines_of
+from evenhand.auditing.figure_tables import FigureTables, lines_of, values_of
 from evenhand.auditing.group_rates import refuse_uncounted
 from evenhand.auditing.reference import ReferenceCounts, impact_ratio
 from evenhand.data.checks import check_fraction, check_number
@@ -190,10 +190,10 @@ class Significance(FigureTables):
             flags[f"|difference| > {self.difference:g}"] = ("large", "flag")
         for reference, base in self.references.items():
             title = " x ".join(map(show, reference.features))
-            tests = [(_values(one.group), one) for one in self.tests if one.reference == reference]
+            tests = [(values_of(one.group), one) for one in self.tests if one.reference == reference]
             head, *lines = lines_of(title, _RATES, tests)
             numbers = [f"{base['rows']:,}", f"{base['selected']:,}", f"{base['selected'] / base['rows']:.3f}"]
-            yield [head, [_values(reference), *numbers, "", "reference", ""], *lines]
+            yield [head, [values_of(reference), *numbers, "", "reference", ""], *lines]
             yield lines_of(title, _TESTS | flags, tests)
             if self.given:
                 yield lines_of(title, _STRATA, tests)
@@ -279,7 +279,3 @@ def _conditional_disparity(rows: NDArray[np.float64], selected: NDArray[np.float
     rows, selected, sizes, chosen = (part[tells] for part in (rows, selected, sizes, chosen))
     own, hits = rows[:, group], selected[:, group]
     return float(np.average((own - hits) / (sizes - chosen) - hits / chosen, weights=sizes))
-
-
-def _values(group: GroupName) -> str:
-    return ", ".join(map(show, group.values))

@@ -8,8 +8,8 @@ from evenhand.charts.action_shares import actions_chart
 from evenhand.charts.alternatives import alternatives_chart
 from evenhand.charts.curves import frontier_chart, prices_chart
 from evenhand.charts.drawing import to_svg
-from evenhand.charts.history import history_chart
 from evenhand.charts.outcomes import changed_chart, rates_chart
+from evenhand.charts.rates_over_time import history_chart
 from evenhand.charts.rules import thresholds_chart, weights_chart
 from evenhand.charts.scores import calibration_chart, cut_off_chart, roc_chart
 

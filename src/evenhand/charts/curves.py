@@ -9,7 +9,7 @@ from typing import Any
 from evenhand.charts import look
 from evenhand.charts.drawing import ChartType, alt
 from evenhand.charts.look import Measure, between, fairer, numbers, rounded, table
-from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
+from evenhand.charts.records import NO_VALUE, Row, Shown, known, read_records, shown_groups
 
 _UP, _ACROSS = ("accuracy_low", "accuracy_high"), ("disparity_low", "disparity_high")
 _MEASURED = ("accuracy", "disparity")
@@ -22,7 +22,7 @@ _EASIER: dict[Measure, tuple[str, str]] = {
     "bound": ("a bound easier by 0.01", "an easier bound"),
 }
 _LINES, _SHAPES = 6, 10
-"""Most lines in a chart, further groups are added up; shapes that tell a line from others."""
+"""Most lines in a chart; shapes that tell a line from others."""
 
 
 def frontier_chart(
@@ -69,14 +69,8 @@ def frontier_chart(
     ... ]).description
     'Accuracy against disparity. blind: 0.830 at 0.010 to 0.850 at 0.110.'
     """
-    rows = read_records(
-        records,
-        chart="frontier_chart",
-        texts=("curve",),
-        numbers=("accuracy", "disparity"),
-        optional=("tolerance", *_UP, *_ACROSS, *_EXPECTED),
-        choices={"kind": ("curve", "point"), "origin": ("solved", "mixture", "trained", "given")},
-    )
+    optional = ("tolerance", *_UP, *_ACROSS, *_EXPECTED)
+    rows = read_records(records, ("curve",), _MEASURED, optional, kind="curve", origin="solved")
     rows.sort(key=lambda row: str(row["kind"]))
     for row in rows:
         row["group"] = row["curve"]
@@ -196,8 +190,7 @@ def prices_chart(
 
     Ratios read the other way: less is easier, and gains.
 
-    With more than six groups, the five with the highest prices get lines of their own, and the prices of the
-    others are added.
+    With more than six groups, the six with the highest prices are drawn.
 
     Parameters
     ----------
@@ -223,23 +216,14 @@ def prices_chart(
     'The highest price is 0.0040 of accuracy for 0.01 more tolerance, of F at tolerance 0.010.'
     """
     easier = _EASIER[measure]
-    rows = _added(
-        read_records(records, chart="prices_chart", texts=("group",), numbers=("tolerance", "price"))
-    )
+    rows = _added(read_records(records, ("group",), ("tolerance", "price")))
     there = [row for row in rows if known(row, "tolerance", "price")]
-    highest: dict[str, float] = {}
-    idle = {row["group"] for row in rows} - {row["group"] for row in rows if row["price"] != 0}
-    if len(idle) < len({row["group"] for row in rows}):
-        rows = [row for row in rows if row["group"] not in idle]
-    for row in there:
-        highest[row["group"]] = max(highest.get(row["group"], row["price"]), row["price"])
-    number = len({row["group"] for row in rows})
-    shown = shown_groups(rows, order=highest.get, most=_LINES if number <= _LINES else _LINES - 1)
-    drawn, names = shown.rows, shown.names
-    if shown.left_out:
-        names = [*names, f"{shown.left_out} other groups together"]
-        own = {row["name"] for row in drawn}
-        drawn = drawn + _added([{**row, "group": names[-1]} for row in rows if row["group"] not in own])
+    every, binding = {row["group"] for row in rows}, {row["group"] for row in rows if row["price"] != 0}
+    shown = shown_groups(
+        [row for row in rows if row["group"] in (binding or every)],
+        order=lambda own: max((row["price"] for row in own if row["price"] is not None), default=None),
+        most=_LINES,
+    )
     place = {
         "x": alt.X(
             "tolerance:Q",
@@ -250,12 +234,12 @@ def prices_chart(
     }
     words = ["name:N", *rounded("tolerance"), *rounded("price", form=".5f")]
     layers = [
-        alt.Chart(table(drawn))
+        alt.Chart(table(shown.rows))
         .mark_line(strokeWidth=2)
-        .encode(**place, **look.line_marks(names, "color", "strokeDash")),
-        alt.Chart(table(_some(drawn, names)))
+        .encode(**place, **look.line_marks(shown.names, "color", "strokeDash")),
+        alt.Chart(table(_some(shown)))
         .mark_point(size=40, filled=True, opacity=1)
-        .encode(**place, **look.line_marks(names, "color", "shape"), tooltip=words),
+        .encode(**place, **look.line_marks(shown.names, "color", "shape"), tooltip=words),
     ]
     sentence = f"Prices: {NO_VALUE}."
     if there:
@@ -269,30 +253,24 @@ def prices_chart(
         title=title or f"What {easier[1]} would gain",
         subtitle=(
             "Shadow price of each group. Where it is 0, the group does not limit accuracy.",
-            f"Groups that never bind: {len(idle)}." if idle else "",
+            f"Groups that never bind: {len(every - binding)}." if every - binding else "",
+            shown.without("groups with lower prices"),
         ),
         description=sentence,
     )
 
 
-def _some(rows: list[Row], names: list[str]) -> Iterator[Row]:
+def _some(shown: Shown) -> Iterator[Row]:
     """Evenly spaced rows of each line, for its shapes."""
-    for name in names:
-        mine = [row for row in rows if row["group"] == name and known(row, "tolerance", "price")]
+    for name in shown.names:
+        mine = shown.of(name, "tolerance", "price")
         yield from mine[:: math.ceil(len(mine) / _SHAPES) or 1]
 
 
 def _added(rows: list[Row]) -> list[Row]:
     """Prices added by group and tolerance; a sum with a missing part is missing."""
-    parts: dict[tuple[str, float | None], list[float | None]] = {}
+    found: dict[tuple[str, float | None], Row] = {}
     for row in rows:
-        parts.setdefault((row["group"], row["tolerance"]), []).append(row["price"])
-    return [
-        {
-            "group": group,
-            "name": group,
-            "tolerance": at,
-            "price": None if None in prices else sum(price for price in prices if price is not None),
-        }
-        for (group, at), prices in parts.items()
-    ]
+        one = found.setdefault((row["group"], row["tolerance"]), row | {"price": 0.0})
+        one["price"] = one["price"] + row["price"] if known(one, "price") and known(row, "price") else None
+    return list(found.values())

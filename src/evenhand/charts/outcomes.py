@@ -11,7 +11,7 @@ from evenhand.charts.look import beside, group_axis, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
 
 _WHEN = ("before", "after")
-_CHANGES = ("newly selected", "no longer selected")
+_CHANGES, _SIDES = ("newly selected", "no longer selected"), (("right", 1), ("left", -1))
 
 
 def rates_chart(
@@ -53,29 +53,22 @@ def rates_chart(
     >>> chart.description
     'Selection rate: 0.110 (F) to 0.300 (M), everyone 0.240.'
     """
-    rows = read_records(
-        records,
-        chart="rates_chart",
-        texts=("group", "quantity"),
-        numbers=("value",),
-        optional=("low", "high"),
-        choices={"when": ("after", "before")},
-    )
+    rows = read_records(records, ("group", "quantity"), ("value",), ("low", "high"), when="after")
     quantities = list(dict.fromkeys(row["quantity"] for row in rows))
-    asked = read_records(limits, chart="rates_chart", texts=("quantity",), numbers=("value",), empty=True)
-    bounds = [row for row in asked if known(row, "value") and row["quantity"] in quantities]
+    bounds = [dict(limit) for limit in limits if limit["quantity"] in quantities]
     paired = any(row["when"] == "before" for row in rows)
     everyone = [row for row in rows if row["group"] == "everyone"]
     groups = [row for row in rows if row["group"] != "everyone"] or rows
     latest = {(row["group"], row["quantity"]): row["value"] for row in rows if row["when"] != "before"}
 
-    def disparity(group: str) -> float | None:
-        pairs = ((latest.get((group, one)), latest.get(("everyone", one))) for one in quantities)
+    def disparity(own: list[Row]) -> float | None:
+        pairs = ((latest.get((own[0]["group"], one)), latest.get(("everyone", one))) for one in quantities)
         return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=None)
 
-    shown = shown_groups(
-        groups, order=lambda group: latest.get((group, quantities[0])), weight=disparity, most=max_groups
-    )
+    def first(own: list[Row]) -> float | None:
+        return latest.get((own[0]["group"], quantities[0]))
+
+    shown = shown_groups(groups, order=first, weight=disparity, most=max_groups)
     for row in shown.rows:
         row["note"] = "" if known(row, "value") else NO_VALUE
         if row["note"] or not known(row, "low", "high"):
@@ -166,27 +159,28 @@ def changed_chart(
     >>> changed_chart([{"group": "F", "up": 12, "down": 3, "same": 85}]).description
     'Newly selected: at most 12.0 % of a group (F). No longer selected: at most 3.0 % (F).'
     """
-    rows = read_records(records, chart="changed_chart", texts=("group",), numbers=("up", "down", "same"))
-    shares = {row["group"]: _shares(row) for row in rows}
+    keys = ("up", "down", "same")
+    rows = read_records(records, ("group",), keys)
+    for row in rows:
+        people = sum(row[key] for key in keys) if known(row, *keys) else 0
+        row["shares"] = (row["up"] / people, row["down"] / people) if people else None
     shown = shown_groups(
         rows,
-        order=lambda group: None if (found := shares[group]) is None else found[0] - found[1],
-        weight=lambda group: None if (found := shares[group]) is None else found[0] + found[1],
+        order=lambda own: (found := own[0]["shares"]) and found[0] - found[1],
+        weight=lambda own: (found := own[0]["shares"]) and sum(found),
         most=max_groups,
     )
     parts: list[Row] = []
     for row in shown.rows:
-        share = shares[row["name"]]
         name = {"name": row["name"], "group": row["group"]}
-        if share is None:
-            parts.append({**name, "note": NO_VALUE})
-            continue
-        for part, key, change, side in zip(share, ("up", "down"), _CHANGES, ("right", "left"), strict=True):
-            label = f"{part:.1%} ({row[key]:,.0f})" if row[key] or not any(share) else ""
-            at = part if side == "right" else -part
-            parts.append(
-                {**name, "change": change, "side": side, "at": at, "people": row[key], "label": label}
-            )
+        if row["shares"] is None:
+            parts.append(name | {"note": NO_VALUE})
+        for share, key, change, (side, sign) in zip(
+            row["shares"] or (), keys, _CHANGES, _SIDES, strict=False
+        ):
+            label = f"{share:.1%} ({row[key]:,.0f})" if row[key] or not any(row["shares"]) else ""
+            bar = {"change": change, "side": side, "at": sign * share, "people": row[key], "label": label}
+            parts.append(name | bar)
     widest = max((abs(part.get("at", 0.0)) for part in parts), default=0.0) or 0.01
     axis = alt.Axis(format="%", labelExpr="replace(datum.label, '\u2212', '')", tickCount=8)
     x = alt.X(
@@ -205,6 +199,13 @@ def changed_chart(
         alt.Chart(table([{"at": 0}])).mark_rule(color=look.INK).encode(x=x),
         look.notes(y=y),
     ]
+    sentence, there = f"Changes of decisions: {NO_VALUE}.", [row for row in rows if row["shares"]]
+    if there:
+        up, down = (max(there, key=lambda row: row["shares"][part]) for part in (0, 1))
+        sentence = (
+            f"Newly selected: at most {100 * up['shares'][0]:.1f} % of a group ({up['group']}). "
+            f"No longer selected: at most {100 * down['shares'][1]:.1f} % ({down['group']})."
+        )
     return look.finished(
         alt.layer(*layers, data=table(parts)).properties(width=540, height=alt.Step(24)),
         title=title,
@@ -212,23 +213,5 @@ def changed_chart(
             "Share of each group, and number of people.",
             shown.without("groups with fewer changes"),
         ),
-        description=_changed_sentence(shares),
-    )
-
-
-def _shares(row: Row) -> tuple[float, float] | None:
-    if not known(row, "up", "down", "same"):
-        return None
-    people = row["up"] + row["down"] + row["same"]
-    return (row["up"] / people, row["down"] / people) if people > 0 else None
-
-
-def _changed_sentence(shares: dict[str, tuple[float, float] | None]) -> str:
-    there = {group: share for group, share in shares.items() if share is not None}
-    if not there:
-        return f"Changes of decisions: {NO_VALUE}."
-    up, down = (max(there, key=lambda group: there[group][part]) for part in (0, 1))
-    return (
-        f"Newly selected: at most {100 * there[up][0]:.1f} % of a group ({up}). "
-        f"No longer selected: at most {100 * there[down][1]:.1f} % ({down})."
+        description=sentence,
     )

@@ -22,75 +22,47 @@ _JOINERS = "\u200c\u200d"
 
 def read_records(
     records: Iterable[Mapping[str, Any]],
-    *,
-    chart: str,
-    texts: tuple[str, ...] = (),
-    numbers: tuple[str, ...] = (),
+    texts: tuple[str, ...],
+    numbers: tuple[str, ...],
     optional: tuple[str, ...] = (),
-    choices: Mapping[str, tuple[str, ...]] | None = None,
-    infinite: bool = False,
-    empty: bool = False,
+    **defaults: str,
 ) -> list[Row]:
-    """Rows of checked records, with plain values.
+    """Rows of records, with plain values.
 
     Parameters
     ----------
     records : iterable of mappings
-    chart : str
-        Name of the chart, for messages.
-    texts, numbers : tuple of str, default=()
+    texts, numbers : tuple of str
         Required keys.
     optional : tuple of str, default=()
         Optional keys of numbers.
-    choices : mapping, default=None
-        Optional keys with their allowed values; the first one is the default.
-    infinite : bool, default=False
-        Whether infinite numbers are allowed; otherwise they count as missing.
-    empty : bool, default=False
-        Whether there may be no records.
+    **defaults : str
+        Optional keys of texts, with what they are where a record has none.
 
     Returns
     -------
     list of dict
-        Texts are printable. Numbers are floats, or None if missing or NaN.
+        Texts are printable. Numbers are floats, or None if missing, NaN or infinite.
 
     Examples
     --------
-    >>> read_records([{"group": "F", "value": float("nan")}], chart="x", texts=("group",), numbers=("value",))
+    >>> read_records([{"group": "F", "value": float("nan")}], ("group",), ("value",))
     [{'group': 'F', 'value': None}]
     """
-    given = list(records)
-    if not given and not empty:
-        raise InputError(f"{chart} got no records; pass at least one")
-    rows: list[Row] = []
-    for place, record in enumerate(given):
-        if not isinstance(record, Mapping):
-            raise InputError(f"{chart}: record {place} is a {type(record).__name__}; records are dicts")
-        absent = [key for key in (*texts, *numbers) if key not in record]
-        if absent:
-            raise InputError(f"{chart}: record {place} lacks {absent}; it has {[*record]}")
-        row: Row = {key: plain_text(record[key]) for key in texts}
-        for key in (*numbers, *optional):
-            number = _number(record.get(key), where=f"{chart}: record {place}, {key!r}")
-            row[key] = None if number is not None and math.isinf(number) and not infinite else number
-        for key, allowed in (choices or {}).items():
-            row[key] = allowed[0] if record.get(key) is None else record[key]
-            if row[key] not in allowed:
-                raise InputError(
-                    f"{chart}: record {place}, {key!r} is {row[key]!r}; it must be one of {[*allowed]}"
-                )
-        rows.append(row)
+    rows = [
+        {key: plain_text(record[key]) for key in texts}
+        | {key: _number(record[key]) for key in numbers}
+        | {key: _number(record.get(key)) for key in optional}
+        | {key: record.get(key) or default for key, default in defaults.items()}
+        for record in records
+    ]
+    if not rows:
+        raise InputError("there are no records to draw.")
     return rows
 
 
-def _number(value: Any, *, where: str) -> float | None:
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{where} is {value!r}; it must be a number or None") from None
-    return None if math.isnan(number) else number
+def _number(value: Any) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
 
 
 def plain_text(value: Any) -> str:
@@ -137,6 +109,10 @@ class Shown:
     names: list[str]
     left_out: int
 
+    def of(self, name: str, *keys: str) -> list[Row]:
+        """The rows of a group, by its short name, that have numbers under all keys."""
+        return [row for row in self.rows if row["group"] == name and known(row, *keys)]
+
     def without(self, others: str) -> str:
         """A sentence on the groups that are not drawn, if there are any."""
         return f"{self.left_out} {others} are not drawn." if self.left_out else ""
@@ -151,8 +127,8 @@ class Shown:
 def shown_groups(
     rows: list[Row],
     *,
-    order: Callable[[str], float | None],
-    weight: Callable[[str], float | None] | None = None,
+    order: Callable[[list[Row]], float | None],
+    weight: Callable[[list[Row]], float | None] | None = None,
     most: int,
 ) -> Shown:
     """The groups to draw, sorted, with shortened names.
@@ -162,7 +138,7 @@ def shown_groups(
     rows : list of dict
         Each with a ``group``.
     order : callable
-        Sort key of a group, largest first; None comes last.
+        Sort key of the rows of a group, largest first; None comes last.
     weight : callable, default=None
         If there are too many groups, those with the largest weights are drawn; `order` by default.
     most : int
@@ -177,8 +153,13 @@ def shown_groups(
     by_group: dict[str, list[Row]] = {}
     for row in rows:
         by_group.setdefault(row["group"], []).append(row)
-    kept = set(sorted(by_group, key=lambda name: _descending((weight or order)(name)))[:most])
-    labels = _labels(sorted(filter(kept.__contains__, by_group), key=lambda name: _descending(order(name))))
+
+    def ranked(names: Iterable[str], by: Callable[[list[Row]], float | None]) -> list[str]:
+        ranks = {name: by(by_group[name]) for name in names}
+        return sorted(ranks, key=lambda name: math.inf if (rank := ranks[name]) is None else -rank)
+
+    kept = set(ranked(by_group, weight or order)[:most])
+    labels = _labels(ranked(filter(kept.__contains__, by_group), order))
     drawn = [{**row, "name": name, "group": one} for name, one in labels.items() for row in by_group[name]]
     return Shown(drawn, list(labels.values()), len(by_group) - len(kept))
 
@@ -189,11 +170,6 @@ def _labels(names: list[str]) -> dict[str, str]:
     shared = Counter(short.values())
     digest = {name: hashlib.sha256(name.encode()).hexdigest()[:6] for name in names}
     return {name: f"{one} #{digest[name]}" if shared[one] > 1 else one for name, one in short.items()}
-
-
-def _descending(value: float | None) -> float:
-    """A sort key: largest first, missing values last."""
-    return math.inf if value is None else -value
 
 
 def _shortened(name: str, most: int = 42) -> str:

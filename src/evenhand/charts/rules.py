@@ -9,7 +9,7 @@ from typing import Any
 from evenhand.charts import look
 from evenhand.charts.drawing import ChartType, alt
 from evenhand.charts.look import beside, between, group_axis, numbers, rounded, table
-from evenhand.charts.records import NO_VALUE, known, read_records, shown_groups
+from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
 
 _KINDS = ("without the requirement", "with it")
 
@@ -45,31 +45,21 @@ def thresholds_chart(
     'The threshold is 0.310 (F) at the lowest and 0.620 (M) at the highest.'
     """
     records = list(records)
-    rows = read_records(
-        records,
-        chart="thresholds_chart",
-        texts=("group",),
-        numbers=("threshold",),
-        optional=("unconstrained",),
-        infinite=True,
-    )
+    rows = read_records(records, ("group",), ("threshold",), ("unconstrained",))
     for row, record in zip(rows, records, strict=True):
-        row["note"] = record.get("note") or _in_words(row["threshold"])
-        row["threshold"] = row["threshold"] if known(row, "threshold") else None
-        row["unconstrained"] = row["unconstrained"] if known(row, "unconstrained") else None
-    both = [row for row in rows if known(row, "threshold", "unconstrained")]
-    threshold = {row["group"]: row["threshold"] for row in rows}
-    shift = {row["group"]: row["threshold"] - row["unconstrained"] for row in both}
+        row["note"] = record.get("note") or _in_words(record["threshold"])
+        both = known(row, "threshold", "unconstrained")
+        row["shift"] = row["threshold"] - row["unconstrained"] if both else None
     shown = shown_groups(
         rows,
-        order=threshold.get,
-        weight=lambda group: abs(shift[group]) if group in shift else None,
+        order=lambda own: own[0]["threshold"],
+        weight=lambda own: None if own[0]["shift"] is None else abs(own[0]["shift"]),
         most=max_groups,
     )
-    there = sorted(filter(lambda row: known(row, "threshold"), shown.rows), key=lambda row: row["threshold"])
+    there = sorted((row for row in shown.rows if known(row, "threshold")), key=lambda row: row["threshold"])
     for row in there:
         row["label"] = f"{row['threshold']:.3f}"
-        row["side"] = "left" if shift.get(row["name"], 0.0) < 0 else "right"
+        row["side"] = "left" if (row["shift"] or 0.0) < 0 else "right"
     ends = between([*there, {"threshold": 0.0}, {"threshold": 1.0}], "threshold", "unconstrained")
     title_x = "threshold on the score P(Y = 1 given the person and the group)"
     x = alt.X("threshold:Q", title=title_x, **numbers(8, ends, padding=45))
@@ -88,7 +78,12 @@ def thresholds_chart(
         .transform_filter("isValid(datum.threshold) && isValid(datum.unconstrained)"),
         alt.Chart(table(dots))
         .mark_point(size=80, strokeWidth=2, opacity=1)
-        .encode(x="at:Q", y=y, tooltip=words, **look.paired_marks("kind", _KINDS, compared=bool(shift))),
+        .encode(
+            x="at:Q",
+            y=y,
+            tooltip=words,
+            **look.paired_marks("kind", _KINDS, compared=any(known(row, "shift") for row in rows)),
+        ),
         beside(gap=9, x=x, y=y),
         look.notes(y=y),
     ]
@@ -108,7 +103,7 @@ def thresholds_chart(
 
 
 def _in_words(threshold: float | None) -> str:
-    if threshold is None:
+    if threshold is None or math.isnan(threshold):
         return NO_VALUE
     if math.isfinite(threshold):
         return ""
@@ -145,13 +140,14 @@ def weights_chart(
     ... ]).description
     'Weights go from -0.400 (F, label 0) to +0.600 (F, label 1).'
     """
-    rows = read_records(records, chart="weights_chart", texts=("group", "label"), numbers=("weight",))
+    rows = read_records(records, ("group", "label"), ("weight",))
     there = [row for row in rows if known(row, "weight")]
-    largest: dict[str, float] = {}
-    for row in there:
-        largest[row["group"]] = max(largest.get(row["group"], 0.0), abs(row["weight"]))
-    shown = shown_groups(rows, order=lambda _: 0.0, weight=largest.get, most=max_groups)
-    top = max(largest.values(), default=0.0) or 1.0
+
+    def largest(own: list[Row]) -> float:
+        return max((abs(row["weight"]) for row in own if known(row, "weight")), default=0.0)
+
+    shown = shown_groups(rows, order=lambda _: 0.0, weight=largest, most=max_groups)
+    top = largest(rows) or 1.0
     for row in shown.rows:
         row["text"] = f"{row['weight']:+.3f}" if known(row, "weight") else NO_VALUE
     x = alt.X(

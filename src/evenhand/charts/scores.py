@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import textwrap
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from evenhand.charts import look
 from evenhand.charts.drawing import ChartType, alt
@@ -46,14 +48,13 @@ def roc_chart(
     ... ]).description
     'ROC curves. F: area 0.800.'
     """
-    keys = "false_positive_rate", "true_positive_rate"
-    shown = _read(records, "roc_chart", keys, max_groups)
-    place = {
-        "x": alt.X(f"{keys[0]}:Q", title="false-positive rate", **numbers(5, [0, 1])),
-        "y": alt.Y(f"{keys[1]}:Q", title="true-positive rate", **numbers(5, [0, 1])),
-    }
-    lines = _lines(shown, place, [dict.fromkeys(keys, 0), dict.fromkeys(keys, 1)])
-    areas = {name: _area([row for row in shown.rows if row["group"] == name], *keys) for name in shown.names}
+    titles = {"false_positive_rate": "false-positive rate", "true_positive_rate": "true-positive rate"}
+    shown, lines = _lines(records, titles, [(0.0, 0.0), (1.0, 1.0)], max_groups, ticks=(5, 5))
+
+    def area(name: str) -> float:
+        across, up = (np.array([row[key] for row in shown.of(name, *titles)]) for key in titles)
+        return float(np.trapezoid(up, across))
+
     return look.finished(
         lines.properties(width=380, height=380),
         title=title,
@@ -61,13 +62,8 @@ def roc_chart(
             "Further up and to the left is better; on the dashed line, scores tell nothing.",
             shown.without("smaller groups"),
         ),
-        description=f"ROC curves. {'; '.join(f'{name}: area {area:.3f}' for name, area in areas.items())}.",
+        description=f"ROC curves. {'; '.join(f'{name}: area {area(name):.3f}' for name in shown.names)}.",
     )
-
-
-def _area(rows: list[Row], across: str, up: str) -> float:
-    points: list[tuple[float, float]] = [(row[across], row[up]) for row in rows if known(row, across, up)]
-    return sum((right[0] - left[0]) * (right[1] + left[1]) / 2 for left, right in pairwise(points))
 
 
 def cut_off_chart(
@@ -101,14 +97,14 @@ def cut_off_chart(
     ... ]).description
     'Impact ratio by share selected. F: lowest 0.700 at 10%.'
     """
-    shown = _read(records, "cut_off_chart", ("share", "impact_ratio"), max_groups)
-    top = max(1.0, between(shown.rows, "impact_ratio")[1])
-    place = {
-        "x": alt.X("share:Q", title="share of all people who are selected", **numbers(9, [0, 1])),
-        "y": alt.Y("impact_ratio:Q", title="impact ratio", **numbers(6, [0, top])),
-    }
-    behind = [{"share": share, "impact_ratio": threshold} for share in (0, 1)]
-    lines = _lines(shown, place, behind, point={"size": 46})
+    titles = {"share": "share of all people who are selected", "impact_ratio": "impact ratio"}
+    behind = [(0.0, threshold), (1.0, threshold)]
+    shown, lines = _lines(records, titles, behind, max_groups, ticks=(9, 6), point={"size": 46})
+    said = []
+    for name in shown.names:
+        worst = min(shown.of(name, *titles), key=lambda row: row["impact_ratio"], default=None)
+        lowest = f"lowest {worst['impact_ratio']:.3f} at {worst['share']:.0%}" if worst else NO_VALUE
+        said.append(f"{name}: {lowest}")
     return look.finished(
         lines.properties(width=560, height=320),
         title=title,
@@ -116,36 +112,39 @@ def cut_off_chart(
             f"Rate of a group divided by that of its reference; dashed line: {threshold:g}.",
             shown.without("smaller groups"),
         ),
-        description=f"Impact ratio by share selected. {'; '.join(_lowest(shown))}.",
+        description=f"Impact ratio by share selected. {'; '.join(said)}.",
     )
 
 
-def _lowest(shown: Shown) -> Iterable[str]:
-    for name in shown.names:
-        rows = [row for row in shown.rows if row["group"] == name and known(row, "impact_ratio")]
-        if rows:
-            worst = min(rows, key=lambda row: row["impact_ratio"])
-            yield f"{name}: lowest {worst['impact_ratio']:.3f} at {worst['share']:.0%}"
-        else:
-            yield f"{name}: {NO_VALUE}"
-
-
-def _read(records: Iterable[Mapping[str, Any]], chart: str, keys: tuple[str, str], max_groups: int) -> Shown:
-    """The rows of the largest groups."""
-    rows = read_records(records, chart=chart, texts=("group",), numbers=keys, optional=("n",))
-    size = {row["group"]: row["n"] for row in rows}
-    return shown_groups(rows, order=size.get, most=max_groups)
-
-
-def _lines(shown: Shown, place: dict[str, Any], behind: list[Row], **mark: Any) -> Any:
-    """A line for each group, through its rows in their order, and a dashed one behind them."""
-    keys = tuple(behind[0])
-    drawn = [{**row, "order": k} for k, row in enumerate(shown.rows) if known(row, *keys)]
+def _lines(
+    records: Iterable[Mapping[str, Any]],
+    titles: Mapping[str, str],
+    behind: list[tuple[float, float]],
+    max_groups: int,
+    *,
+    ticks: tuple[int, int],
+    **mark: Any,
+) -> tuple[Shown, Any]:
+    """The largest groups, with a line for each through its rows in their order, and a dashed one behind."""
+    across, up = titles
+    shown = shown_groups(
+        read_records(records, ("group",), (across, up), ("n",)),
+        order=lambda own: own[0]["n"],
+        most=max_groups,
+    )
+    top = max(1.0, between(shown.rows, up)[1])
+    place = {
+        "x": alt.X(f"{across}:Q", title=titles[across], **numbers(ticks[0], [0, 1])),
+        "y": alt.Y(f"{up}:Q", title=titles[up], **numbers(ticks[1], [0, top])),
+    }
+    drawn = [{**row, "order": k} for k, row in enumerate(shown.rows) if known(row, across, up)]
     marks = look.line_marks(shown.names, "color", "strokeDash", points=False)
-    tips = ["name:N", *rounded(*keys, form=".3f")]
-    dashed = alt.Chart(table(behind)).mark_line(color=look.FAINT, strokeDash=[4, 4], strokeWidth=1)
+    tips = ["name:N", *rounded(across, up, form=".3f")]
+    ends = table({across: x, up: y} for x, y in behind)
+    dashed = alt.Chart(ends).mark_line(color=look.FAINT, strokeDash=[4, 4], strokeWidth=1)
     curves = alt.Chart(table(drawn)).mark_line(strokeWidth=2, **mark)
-    return alt.layer(dashed.encode(**place), curves.encode(**place | marks, order="order:Q", tooltip=tips))
+    lines = curves.encode(**place | marks, order="order:Q", tooltip=tips)
+    return shown, alt.layer(dashed.encode(**place), lines)
 
 
 def calibration_chart(
@@ -180,17 +179,11 @@ def calibration_chart(
     ... ]).description
     'On average over 1,000 people, predicted and observed shares differ by 0.028; most in F, by 0.028.'
     """
-    rows = read_records(
-        records,
-        chart="calibration_chart",
-        texts=("group",),
-        numbers=("predicted", "observed"),
-        optional=("low", "high", "n"),
-    )
-    size: dict[str, float] = {}
+    rows = read_records(records, ("group",), ("predicted", "observed"), ("low", "high", "n"))
+    size: defaultdict[str, float] = defaultdict(float)
     for row in rows:
-        size[row["group"]] = size.get(row["group"], 0.0) + (row["n"] if known(row, "n") else 0.0)
-    shown = shown_groups(rows, order=size.get, most=max_groups)
+        size[row["group"]] += row["n"] or 0.0
+    shown = shown_groups(rows, order=lambda own: size[own[0]["group"]], most=max_groups)
     columns = min(len(shown.names), 4)
     side = _LARGE if columns <= 2 else _SIDE
     there = [row for row in rows if known(row, "predicted", "observed")]
@@ -240,23 +233,19 @@ def calibration_chart(
 
 def _sentence(rows: list[Row]) -> str:
     """The mean gap between predicted and observed shares, weighted by ``n`` if it is known."""
-    counted = all(known(row, "n") for row in rows)
-
-    def gap(part: list[Row]) -> float:
-        people: list[float] = [row["n"] if counted else 1.0 for row in part]
-        gaps: list[float] = [
-            abs(row["predicted"] - row["observed"]) * n for row, n in zip(part, people, strict=True)
-        ]
-        return sum(gaps) / (sum(people) or 1.0)
-
     if not rows:
         return f"Calibration: {NO_VALUE}."
-    by_group = {
-        group: gap([row for row in rows if row["group"] == group]) for group in {r["group"] for r in rows}
-    }
-    worst = max(sorted(by_group), key=lambda group: by_group[group])
+    counted = all(known(row, "n") for row in rows)
+
+    def gap(group: str | None = None) -> float:
+        part = [row for row in rows if group in (None, row["group"])]
+        people = [row["n"] if counted else 1.0 for row in part]
+        apart = [abs(row["predicted"] - row["observed"]) for row in part]
+        return float(np.dot(apart, people) / (sum(people) or 1.0))
+
+    worst = max(sorted({row["group"] for row in rows}), key=gap)
     who = f" over {sum(row['n'] for row in rows):,.0f} people" if counted else " over the bins"
     return (
-        f"On average{who}, predicted and observed shares differ by {gap(rows):.3f}; "
-        f"most in {worst}, by {by_group[worst]:.3f}."
+        f"On average{who}, predicted and observed shares differ by {gap():.3f}; "
+        f"most in {worst}, by {gap(worst):.3f}."
     )

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from evenhand.exceptions import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Bands = Mapping[str, Sequence[float]]
 """By column, where each band but the first begins; nothing where numbers are codes, which become text."""
@@ -27,8 +25,6 @@ class GroupColumns:
 
     def __call__(self, rows: pl.LazyFrame, file: str) -> pl.LazyFrame:
         """The rows with bands instead of numbers."""
-        import polars as pl  # noqa: PLC0415  (start-up time)
-
         schema = rows.collect_schema() if self.bands else {}
         for name, edges in self.bands.items():
             if name not in schema:

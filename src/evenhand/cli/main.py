@@ -30,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (CycloptsError, EvenhandError) as error:
         print_note(f"evenhand: {error}")
         code = FAILED
+    except ModuleNotFoundError as error:  # by a command
+        print_note(f"evenhand: {MissingExtraError(error.name or 'polars', 'cli')}")
+        code = FAILED
     except BrokenPipeError:  # from the help, which is not printed by print_result
         code = PIPE_CLOSED
         discard_output()

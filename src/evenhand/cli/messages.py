@@ -78,6 +78,7 @@ def with_options(text: str, parameters: Mapping[str, str] = PARAMETERS) -> str:
     >>> with_options("pos_label='7' is not a value of y_true (see 'y_true' of y_true.csv).")
     "--positive '7' is not a value of --label (see 'y_true' of y_true.csv)."
     """
+    text = re.sub(r"trusted=\['(.*?)'\] to save and to load", r"--trusted \1", text)
     text = text.replace("pos_label=", "pos_label ").replace("max_samples=", "max_samples ")
     names = "|".join(map(re.escape, parameters))
     whole = rf"(?<![^\s(])(?:{names})(?=[(),.:;]*(?:\s|$))"

@@ -1,4 +1,4 @@
-"""The requirement that options describe, and what would work, in options again."""
+"""The requirement that options describe."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from pathlib import Path
 from typing import Any
 
 import evenhand as eh
-from evenhand.cli.bands import GroupColumns
-from evenhand.cli.options import Learning, Required, control_names
-from evenhand.cli.table_rows import as_value, scan_rows
-from evenhand.exceptions import InfeasibleError, InputError
+from evenhand.cli.bands import Bands, read_bands
+from evenhand.cli.options import Learning, Required
+from evenhand.cli.table_files import columns_in, refuse_unknown
+from evenhand.cli.table_rows import TrainingFile, as_value, column_names, groups_of_files, scan_rows
+from evenhand.data.checks import near_names
+from evenhand.exceptions import InputError
+from evenhand.requirements.bounds import BOUNDED_RATES, COMPARED_RATES
 
 _EVERYWHERE = "in every group"
 
@@ -55,15 +59,50 @@ def against_reference(constraint: Any, required: Required, reference: Mapping[st
     return changed
 
 
-def in_files(
-    constraint: Any, required: Required, learning: Learning, table: Path
-) -> tuple[Any, GroupColumns]:
-    """The requirement with the group that it compares with, and how columns of groups are read."""
-    learning.check(table)
-    features = learning.features(table)
-    groups = learning.groups(table, control_names(required, table))
-    named = read_reference(required.reference, features, scan_rows(table, features, groups))
-    return against_reference(constraint, required, named), groups
+def in_file(constraint: Any, required: Required, learning: Learning, table: Path) -> tuple[Any, TrainingFile]:
+    """The requirement with the group that it compares with, and the file to learn from."""
+    file = TrainingFile.find(table, learning, control_names(required, table))
+    named = read_reference(required.reference, file.sensitive, scan_rows(table, file.sensitive, file.groups))
+    return against_reference(constraint, required, named), file
+
+
+@dataclass(frozen=True)
+class GroupedRows:
+    """Columns of a file, as a lazy table, with the groups that its rows are in."""
+
+    features: list[str]
+    controls: list[str]
+    bands: Bands
+    rows: Any
+    reference: dict[str, Any] | None
+
+
+def read_groups(
+    table: Path,
+    sensitive: Sequence[str],
+    bands: Sequence[str],
+    required: Required,
+    used: Sequence[str | None] | None = None,
+) -> GroupedRows:
+    """Find the columns of a file, those that are `used` and those of groups; by default all."""
+    columns = columns_in(table)
+    features = column_names(sensitive, columns)
+    refuse_unknown(table, features, columns)
+    controls = [name for name in control_names(required, table) if name not in features]
+    edges = read_bands(bands, features)
+    groups = groups_of_files([table], [*features, *controls], features, edges)
+    chosen = columns if used is None else [*filter(None, used), *controls, *features]
+    rows = scan_rows(table, chosen, groups)
+    return GroupedRows(features, controls, edges, rows, read_reference(required.reference, features, rows))
+
+
+def control_names(required: Required, table: Path | None) -> list[str]:
+    """Names of the control features."""
+    if table is None or not required.given:
+        return []
+    names = column_names(required.given, columns := columns_in(table), "--given")
+    refuse_unknown(table, names, columns)
+    return names
 
 
 def _notions(required: Required, given: Sequence[str]) -> list[Any]:
@@ -86,8 +125,6 @@ def _notions(required: Required, given: Sequence[str]) -> list[Any]:
 
 
 def _bounds(required: Required) -> list[Any]:
-    from evenhand.requirements.bounds import BOUNDED_RATES, COMPARED_RATES  # noqa: PLC0415  (start-up time)
-
     found: list[Any] = []
     if required.capacity is not None:
         if not 0 <= required.capacity <= 1:
@@ -127,42 +164,8 @@ def _read_bound(option: str, text: str) -> tuple[str, float, bool]:
 
 def _rate(name: str, option: str, known: Sequence[str]) -> str:
     """The library's name of a rate, however its words are joined."""
-    from evenhand.data.checks import near_names  # noqa: PLC0415  (start-up time)
-
     words = re.sub(r"[\s_-]+", " ", name.strip().lower())
     for rate in known:
         if words == rate.replace("-", " "):
             return rate
     raise InputError(f"{option} does not take the rate {name!r}. {near_names(name, known, 'It can be')}")
-
-
-def with_nearest_options(error: InfeasibleError, constraint: Any) -> InfeasibleError:
-    """The error with what would work in the words of the options."""
-    found = " or ".join(_nearest_options(error, constraint))
-    return InfeasibleError(
-        f"{error} In options: {found}." if found else str(error),
-        conflict=error.conflict,
-        works=error.works,
-        nearest=error.nearest,
-    )
-
-
-def _nearest_options(error: InfeasibleError, constraint: Any) -> list[str]:
-    from evenhand.optimum.infeasible import shown  # noqa: PLC0415  (start-up time)
-
-    names = list(constraint._named_parts())
-    parts = dict(zip(names or [""], constraint.requirements, strict=True))
-    found = []
-    for parameter, exact in error.nearest.items():
-        owner, _, name = parameter.rpartition("__")
-        part, value = parts[owner], shown(name, exact)
-        if name in ("difference", "ratio"):
-            found.append(f"--{name} {value:g}")
-        elif isinstance(part, eh.RateBound):
-            if part.rate == "selection rate" and name == "at_most" and part.groups == "population":
-                found.append(f"--capacity {value:g}")
-            else:
-                option = "--floor" if name == "at_least" else "--ceiling"
-                where = "" if part.groups == "population" else f" {_EVERYWHERE}"
-                found.append(f"{option} '{part.label}={value:g}{where}'")
-    return found

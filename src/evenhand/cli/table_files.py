@@ -15,18 +15,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, cast
 
+import polars as pl
 from narwhals.exceptions import NarwhalsError
+from polars.io.plugins import register_io_source
 
 from evenhand._atomic import written_at_once
 from evenhand.cli.bands import AS_THEY_ARE, GroupColumns
 from evenhand.data.checks import near_columns
-from evenhand.exceptions import InputError, MissingExtraError
-
-try:
-    import polars as pl
-    from polars.io.plugins import register_io_source
-except ImportError:
-    raise MissingExtraError("polars", "cli") from None
+from evenhand.exceptions import InputError
 
 _FORMULA = r"^[=+\-@\t\r\n]"
 """Start of text that a spreadsheet may take for a formula."""
@@ -75,12 +71,6 @@ def codes_among(path: Path, columns: Sequence[str]) -> list[str]:
         lazy = pl.scan_csv(path, infer_schema=False, glob=False)
         found = lazy.select(padded | merged).collect(engine="streaming").row(0, named=True)
     return [name for name in numbers if found[name] or schema[name] == pl.Int128]
-
-
-def read_table(path: Path, groups: GroupColumns = AS_THEY_ARE) -> pl.DataFrame:
-    """Read a file, CSV or, by its suffix, Parquet."""
-    with reading(path):
-        return scan(path, groups).collect()
 
 
 def read_pieces(
@@ -219,12 +209,6 @@ def count_rows(path: Path) -> int:
         return int(scan(path).select(pl.len()).collect(engine="streaming").item())
 
 
-def read_first(path: Path, rows: int, groups: GroupColumns = AS_THEY_ARE) -> pl.DataFrame:
-    """The first rows of a file."""
-    with reading(path):
-        return scan(path, groups).head(rows).collect()
-
-
 def is_parquet(path: Path) -> bool:
     """Whether a file is taken for Parquet, by its suffix."""
     return path.suffix.lower() in (".parquet", ".pq")
@@ -301,6 +285,6 @@ def _long_row(path: Path, columns: int) -> int | None:
                 if len(row) > columns:
                     return begun
                 begun = reader.line_num + 1
-        if "more fields" in str(error):
+        if "more fields" in str(error) or "utf-8" in str(error):
             raise
     return None

@@ -1,21 +1,31 @@
-"""Rows of files: read, checked and split before anything is fitted."""
+"""Rows of files: checked and split before anything is fitted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evenhand.cli.bands import AS_THEY_ARE, Bands, GroupColumns, refuse_numbers
+import polars as pl
+
+import evenhand as eh
+from evenhand.cli.bands import Bands, GroupColumns, read_bands, refuse_numbers
+from evenhand.cli.estimators import estimator_for
+from evenhand.cli.options import Learning
+from evenhand.cli.table_files import codes_among, columns_in, index_columns, reading, refuse_unknown, scan
+from evenhand.data.batched_table import BatchedTable
+from evenhand.data.checks import check_fraction, near_names
+from evenhand.data.labels import MAX_CLASSES, read_labels
 from evenhand.exceptions import InputError
+from evenhand.files.persistence import Source
 
-if TYPE_CHECKING:
-    from evenhand.data.batched_table import BatchedTable
-    from evenhand.files.persistence import Source
-
-SPLIT_SEED = 0
+_TEST_SHARE = 0.25
+_SPLIT_SEED = 0
 """Test rows are the same in every run."""
+_FIRST_ROWS = 10_000
+"""Rows by which columns that identify rows are found."""
 _FEW = 100
 """With fewer rows, the values of an ordinary column may all differ by chance."""
 
@@ -28,99 +38,225 @@ class Part:
     y: Any
     ids: Any = None
 
-
-def read_rows(path: Path, groups: GroupColumns = AS_THEY_ARE) -> Any:
-    """Read a file, which must have rows."""
-    from evenhand.cli.table_files import read_table  # noqa: PLC0415  (start-up time)
-
-    frame = read_table(path, groups)
-    if not frame.height:
-        raise InputError(f"{path.name} has no rows.")
-    return frame
+    def take(self, rows: Any) -> Part:
+        """Some of them."""
+        return Part(self.X[rows], self.y[rows], None if self.ids is None else self.ids[rows])
 
 
-def scan_rows(path: Path, columns: list[str], groups: GroupColumns) -> Any:
+@dataclass(frozen=True, eq=False)
+class TrainingFile:
+    """A file to learn from: what its columns are, and its rows in two parts.
+
+    Attributes
+    ----------
+    path : Path
+    options : Learning
+    sensitive : list of str
+        Names of the sensitive features.
+    usable : bool or list of str
+        Those that decisions may use: all (True), none (False), or those named.
+    index : list of str
+        Columns that are the index of a pandas table.
+    names : list of str
+        Features, the label and the key.
+    groups : GroupColumns
+        How columns of groups are read, in both files if there is one to test on.
+    """
+
+    path: Path
+    options: Learning
+    sensitive: list[str]
+    usable: bool | list[str]
+    index: list[str]
+    names: list[str]
+    groups: GroupColumns
+
+    @classmethod
+    def find(cls, path: Path, options: Learning, given: Sequence[str]) -> TrainingFile:
+        """Raise an InputError for options that contradict each other and columns that files do not have."""
+        if options.test is not None and options.test_share is not None:
+            raise InputError("pass --test or --test-share, not both.")
+        if options.test_share is not None:
+            check_fraction("--test-share", options.test_share)
+        if options.min_group_size < 0:
+            raise InputError(
+                f"--min-group-size must be a non-negative integer, got {options.min_group_size}."
+            )
+        columns = columns_in(path)
+        sensitive = column_names(options.sensitive, columns)
+        dropped = column_names(options.drop, columns, "--drop") if options.drop else []
+        key = [] if options.id is None else [options.id]
+        used = {"--target": [options.target], "--sensitive": sensitive, "--id": key, "--drop": dropped}
+        option_of: dict[str, str] = {}
+        for option, names in used.items():
+            for name in names:
+                if name in option_of:
+                    raise InputError(f"{name!r} is both {option_of[name]} and {option}.")
+            option_of |= dict.fromkeys(names, option)
+        refuse_unknown(path, list(option_of), columns)
+        index = [name for name in index_columns(path) if name not in option_of]
+        names = [name for name in columns if name not in (*dropped, *index)]
+        files = [path]
+        if options.test is not None:
+            files.append(options.test)
+            refuse_unknown(options.test, names, columns_in(options.test))
+        bands = read_bands(options.bands, sensitive)
+        groups = groups_of_files(files, [*sensitive, *given], sensitive, bands)
+        return cls(path, options, sensitive, _usable(options.aware, sensitive), index, names, groups)
+
+    @cached_property
+    def labels(self) -> tuple[Any, int]:
+        """The two labels, and the number of rows."""
+        return self._labels(self.path, self.options.positive)
+
+    def _labels(self, path: Path, positive: str | None = None) -> tuple[Any, int]:
+        target = self.options.target
+        values, rows = BatchedTable.of(scan_rows(path, [target], self.groups)).combinations([target])
+        chosen = None if positive is None else as_value(pl.Series(list(values[target])), positive)
+        what = f"{target!r} of {path.name}"
+        found = read_labels(values[target], pos_label=chosen, what=what, counts=rows)
+        return found.classes.tolist(), int(rows.sum())
+
+    def parts(self) -> tuple[BatchedTable, BatchedTable]:
+        """The rows to learn from and those to test on, the same in every run.
+
+        They are not stratified by label: intervals on the test rows assume a simple random sample.
+        """
+        test, (labels, rows) = self.options.test, self.labels
+        table = BatchedTable.of(scan(self.path, self.groups)).select(self.names)
+        if test is not None:
+            found, _ = self._labels(test)
+            if set(labels) != set(found):
+                raise InputError(
+                    f"{self.options.target!r} is {found[0]!r} or {found[1]!r} in {test.name}, and "
+                    f"{labels[0]!r} or {labels[1]!r} in {self.path.name}: use the same labels in both."
+                )
+            return table, BatchedTable.of(scan(test, self.groups)).select(self.names)
+        parts = table.split(self.share, _SPLIT_SEED)
+        for part, purpose in zip(parts, ("learn from", "test on"), strict=True):
+            batches = part.batches([self.options.target])
+            if len({label for batch in batches for label in batch.to_series().unique()}) < 2:
+                raise InputError(
+                    f"--test-share {self.share:g} of {rows:,} rows leaves too few to {purpose}: choose a "
+                    "share that leaves both labels."
+                )
+        return parts
+
+    @property
+    def share(self) -> float:
+        """Share of the rows to test on, without a file for them."""
+        return self.options.test_share or _TEST_SHARE
+
+    def part(self, rows: pl.DataFrame) -> Part:
+        """Features, labels and keys of some rows."""
+        key = self.options.id
+        ids = None if key is None else rows.get_column(key)
+        X = rows.drop(self.options.target, *([] if key is None else [key]))
+        return Part(X, rows.get_column(self.options.target), ids)
+
+    @cached_property
+    def first(self) -> pl.DataFrame:
+        """Features of the first rows."""
+        with reading(self.path):
+            rows = scan(self.path, self.groups).select(self.names).head(_FIRST_ROWS).collect()
+        return rows.drop(self.options.target, *([] if self.options.id is None else [self.options.id]))
+
+    def notes(self) -> list[str]:
+        """Notes on columns that identify rows."""
+        rows = f"{len(self.first):,} rows" + (" at the start" if len(self.first) < self.labels[1] else "")
+        index = [
+            f"{repr(name) if name else 'the first column'} of {self.path.name} is the index of a pandas "
+            "table, and is left out."
+            for name in self.index
+        ]
+        return index + [
+            f"{name!r} has a different value in each of {rows}: if it only identifies them, leave it out "
+            f"with --drop {name}, or make it the key of randomised decisions with --id {name}."
+            for name in identifiers(self.first)
+            if name not in self.sensitive
+        ]
+
+    @property
+    def source(self) -> Source:
+        """Description of the file, by which `verify` finds the rows of the fit again."""
+        features = [name for name in self.names if name != self.options.id]
+        return Source(
+            file=self.path.name,
+            target=self.options.target,
+            test_share=None if self.options.test else self.share,
+            left_out=tuple(name for name in columns_in(self.path) if name not in features),
+            id=self.options.id,
+            bands=self.groups.bands,
+        )
+
+    def classifier(
+        self, *, missing: Any = "error", **settings: Any
+    ) -> eh.FairPostprocessor | eh.FairInprocessor:
+        """The fair classifier that the options describe, not fitted yet."""
+        options = self.options
+        kind = eh.FairPostprocessor if options.method == "post" else eh.FairInprocessor
+        return kind(
+            estimator_for(options.estimator, self.first.drop(self.sensitive)),  # others are added as 0 and 1
+            sensitive_features=self.sensitive,
+            groups=eh.GroupPolicy(missing, min_size=options.min_group_size),
+            pos_label=None if options.positive is None else self.labels[0][1],
+            verbose=True,
+            **settings,
+        )
+
+
+def _usable(aware: tuple[str, ...] | None, sensitive: list[str]) -> bool | list[str]:
+    if aware is None or aware == ("False",):
+        return False
+    if aware in ((), ("True",)):  # from true in a TOML file
+        return True
+    names = column_names(aware, sensitive, "--aware")
+    for name in names:
+        if name not in sensitive:
+            hint = near_names(name, sensitive, "They are")
+            raise InputError(f"--aware names {name!r}, which is not among the sensitive features. {hint}")
+    return True if set(names) == set(sensitive) else names
+
+
+def column_names(texts: Sequence[str], columns: Sequence[str], option: str = "--sensitive") -> list[str]:
+    """Read names of columns separated by commas; a name in `columns` may itself hold a comma."""
+    parts = [part for text in texts for part in ([text] if text in columns else text.split(","))]
+    names = [part if part in columns else part.strip() for part in parts if part.strip()]
+    if not names:
+        raise InputError(f"{option} must name columns, separated by commas.")
+    return list(dict.fromkeys(names))
+
+
+def scan_rows(path: Path, columns: list[str], groups: GroupColumns) -> pl.LazyFrame:
     """Some columns of a file, which must have rows, as a lazy table."""
-    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
-
-    table_files.refuse_unknown(path, columns, table_files.columns_in(path))
-    rows = table_files.scan(path, groups).select(list(dict.fromkeys(columns)))
-    if not rows.head(1).collect().height:
-        raise InputError(f"{path.name} has no rows.")
+    refuse_unknown(path, columns, columns_in(path))
+    with reading(path):
+        rows = scan(path, groups).select(list(dict.fromkeys(columns)))
+        if not rows.head(1).collect().height:
+            raise InputError(f"{path.name} has no rows.")
     return rows
 
 
-def read_examples(
-    path: Path, target: str, left_out: Sequence[str] = (), groups: GroupColumns = AS_THEY_ARE
-) -> tuple[Any, Any]:
-    """Read features and labels."""
-    frame = read_rows(path, groups)
-    return frame.drop(target, *(name for name in left_out if name in frame.columns)), frame.get_column(target)
-
-
-def identifiers(X: Any) -> list[str]:
+def identifiers(X: pl.DataFrame) -> list[str]:
     """Columns with a different value in every row, such as account numbers: whole numbers, text or times.
 
     Some values may be missing. Numbers with decimals are measurements, which always differ.
     """
-    return [name for name in X.columns if _identifies_rows(X.get_column(name).drop_nulls(), len(X))]
+    return [column.name for column in X.iter_columns() if _identifies_rows(column.drop_nulls(), len(X))]
 
 
-def _identifies_rows(column: Any, n_rows: int) -> bool:
+def _identifies_rows(column: pl.Series, n_rows: int) -> bool:
     if len(column) <= max(_FEW, 0.9 * n_rows) or column.dtype.is_nested():
         return False
     if column.dtype.is_float() and not ((column % 1) == 0).all():
         return False
-    return bool(column.n_unique() == len(column))
-
-
-def read_classes(path: Path, y: Any, positive: str | None = None) -> list[Any]:
-    """The two labels of a file, the positive one last."""
-    from evenhand.data.labels import read_labels  # noqa: PLC0415  (start-up time)
-
-    chosen = None if positive is None else as_value(y, positive)
-    classes: list[Any] = read_labels(y, pos_label=chosen, what=f"{y.name!r} of {path.name}").classes.tolist()
-    return classes
-
-
-def refuse_other_labels(table: Path, y: Any, test: Path, y_test: Any) -> None:
-    """Raise an InputError if the labels of two files differ."""
-    known, found = read_classes(table, y), read_classes(test, y_test)
-    if set(known) != set(found):
-        raise InputError(
-            f"{y.name!r} is {found[0]!r} or {found[1]!r} in {test.name}, and {known[0]!r} or {known[1]!r} in "
-            f"{table.name}: use the same labels in both."
-        )
-
-
-def split_rows(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
-    """Split rows into those to learn from and a share to test on, the same in every run.
-
-    It is not stratified by label: intervals on the test rows assume a simple random sample.
-    """
-    from evenhand.data.features import random_split  # noqa: PLC0415  (start-up time)
-
-    try:
-        parts = random_split(len(y), share, seed=SPLIT_SEED)
-    except InputError:
-        raise InputError(
-            f"--test-share {share:g} of {len(y):,} rows leaves none to learn from or none to test on."
-        ) from None
-    for rows, purpose in zip(parts, ("learn from", "test on"), strict=True):
-        if y[rows].n_unique() < 2:
-            raise InputError(
-                f"--test-share {share:g} leaves {len(rows):,} of {len(y):,} rows to {purpose}, all with the "
-                "same label: choose a share that leaves both labels."
-            )
-    return [(X[rows], y[rows]) for rows in parts]
+    return column.n_unique() == len(column)
 
 
 def groups_of_files(
     files: Sequence[Path], names: Sequence[str], sensitive: Sequence[str], bands: Bands
 ) -> GroupColumns:
     """How columns of groups are read, alike in all files; sensitive ones of many numbers need bands."""
-    from evenhand.cli.table_files import codes_among, scan  # noqa: PLC0415  (start-up time)
-
     others = [name for name in names if not bands.get(name)]
     text = sorted({name for file in files for name in codes_among(file, others)})
     refuse_numbers(scan(files[0]), [name for name in sensitive if name not in text], bands)
@@ -129,8 +265,6 @@ def groups_of_files(
 
 def groups_of_fit(path: Path, model: Any) -> GroupColumns:
     """How columns of groups of a file are read, as in the fit of a model."""
-    from evenhand.cli.table_files import codes_among  # noqa: PLC0415  (start-up time)
-
     bands = getattr(model._source, "bands", {})
     read = [model.groups_, *([model.strata_] if model.strata_ else [])]
     levels = {name: groups.levels(name) for groups in read for name in groups.features if name not in bands}
@@ -138,45 +272,19 @@ def groups_of_fit(path: Path, model: Any) -> GroupColumns:
     return GroupColumns(list({*text, *codes_among(path, list(levels))}), bands)
 
 
-def rows_of_fit(path: Path, source: Source | None, model: Any) -> tuple[Any, Any] | str:
-    """The rows of a file that `fit` learned from, or in what way the file differs from that of the fit."""
-    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
-
+def rows_of_fit(path: Path, source: Source | None, model: Any) -> tuple[BatchedTable, str]:
+    """The rows of a file that `fit` learned from, and the column of labels."""
     if source is None:
         raise InputError(
             "this model was not written by evenhand fit, so its file does not record which rows it was "
             "fitted to: use evenhand.verify(path, data=(X, y)) in Python."
         )
-    table_files.refuse_unknown(path, [source.target], table_files.columns_in(path))
-    groups = groups_of_fit(path, model)
-    if source.in_batches:
-        return _batches_of_fit(path, source, groups)
-    difference = source.difference(read_rows(path, groups))
-    if difference is not None:
-        return difference
-    X, y = read_examples(path, source.target, source.left_out, groups)
-    return (X, y) if source.test_share is None else split_rows(X, y, source.test_share)[0]
-
-
-def _batches_of_fit(path: Path, source: Source, groups: GroupColumns) -> tuple[Any, Any] | str:
-    from evenhand.cli.table_files import count_rows  # noqa: PLC0415  (start-up time)
-
-    found = count_rows(path)
-    if found != source.rows:
-        return f"these are not the rows of the fit: there are {found:,} of them and not {source.rows:,}"
-    table = large_table(path, source.left_out, groups)
+    refuse_unknown(path, [source.target], columns_in(path))
+    table = BatchedTable.of(scan(path, groups_of_fit(path, model)))
+    table = table.select([name for name in table.names if name not in source.left_out])
     if source.test_share is not None:
-        table, _ = table.split(source.test_share, SPLIT_SEED)
+        table, _ = table.split(source.test_share, _SPLIT_SEED)
     return table, source.target
-
-
-def large_table(path: Path, left_out: Sequence[str], groups: GroupColumns) -> BatchedTable:
-    """A file that is read in batches, without some of its columns."""
-    from evenhand.cli.table_files import scan  # noqa: PLC0415  (start-up time)
-    from evenhand.data.batched_table import BatchedTable  # noqa: PLC0415
-
-    table = BatchedTable.of(scan(path, groups))
-    return table.select([name for name in table.names if name not in left_out])
 
 
 def as_value(column: Any, text: str) -> Any:
@@ -190,16 +298,12 @@ def as_value(column: Any, text: str) -> Any:
 
 def distinct_values(rows: Any, name: str) -> Any:
     """The distinct values of a column of a lazy table, sorted; the first of them if no label has so many."""
-    from evenhand.data.labels import MAX_CLASSES  # noqa: PLC0415  (start-up time)
-
     found = rows.select(name).drop_nulls().unique().sort(name).head(MAX_CLASSES + 1)
     return found.collect(engine="streaming").get_column(name)
 
 
 def default_positive(rows: Any, name: str) -> Any:
     """The one of two decisions that sorts last; None for 0 and 1 and for probabilities."""
-    from evenhand.data.labels import MAX_CLASSES  # noqa: PLC0415  (start-up time)
-
     dtype = rows.collect_schema()[name]
     if dtype.is_float() or dtype.is_nested():
         return None

@@ -149,34 +149,6 @@ def _sparse_rows(X: Any) -> Words:
     return whole
 
 
-def unordered_digest(table: Any) -> str:
-    """Digest of the rows of a table, whatever the order of rows and columns.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> table = pl.DataFrame({"a": [1, 2], "b": ["x", "y"]})
-    >>> unordered_digest(table) == unordered_digest(table.reverse().select("b", "a"))
-    True
-    """
-    frame = nw.from_native(table, eager_only=True)
-    columns = (_column(frame.get_column(name)) for name in sorted(frame.columns))
-    return _sum(_hashed(columns, len(frame)), np.uint64(0))
-
-
-def digest_of(column: Any) -> str:
-    """Digest of one column, by the same rules.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> digest_of(pl.Series([1, 0])) == digest_of(pl.Series([True, False]))
-    True
-    """
-    words = _column(nw.from_native(column, series_only=True))
-    return _sum(_hashed([words]), np.arange(len(words), dtype=np.uint64))
-
-
 def _columns(X: Any) -> Iterable[Words]:
     """The words of each column."""
     if not has_names(X):

@@ -36,8 +36,6 @@ class Dataset:
     label : series
     sensitive : table
         One column per sensitive feature.
-    weight : series or None
-        Survey weights, if the source has them.
     description : str
         Source, licence and how the rows were filtered.
 
@@ -53,7 +51,6 @@ class Dataset:
     features: Any
     label: Any
     sensitive: Any
-    weight: Any
     description: str
 
     @classmethod
@@ -67,7 +64,6 @@ class Dataset:
         features: list[str],
         description: str,
         backend: Backend,
-        weight: str | None = None,
     ) -> Dataset:
         """Make a data set from a polars table, in the table library `backend`."""
         check_choice("backend", backend, ("polars", "pandas", "pyarrow"))
@@ -86,7 +82,6 @@ class Dataset:
             native(features).to_native(),
             native([label])[label].to_native(),
             native(sensitive).to_native(),
-            None if weight is None else native([weight])[weight].to_native(),
             description,
         )
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError, reason
 from evenhand.files.hardening.allowlist import allowed_types
-from evenhand.files.hardening.indices import check_indices, rebuild_trees, without_trees
+from evenhand.files.hardening.indices import check_indices
 from evenhand.files.hardening.inspection import RefusedParameterError, inspect_parts, nodes
 from evenhand.posteriors.tabular import TabularClassifier
 
@@ -49,7 +49,7 @@ def dump_parts(parts: list[Any], trusted: Collection[str] = ()) -> tuple[bytes, 
     """
     skops = _skops()
     try:
-        data: bytes = _with_stable_names(skops.dumps(without_trees(parts)))
+        data: bytes = _with_stable_names(skops.dumps(parts))
         packages, needed = inspect_parts(data, trusted=trusted)
         check_indices(parts)
     except RefusedParameterError as error:
@@ -117,7 +117,6 @@ def load_parts(data: bytes, max_bytes: int = sys.maxsize, trusted: Collection[st
             parts = skops.loads(data, trusted=sorted(set(trusted).union(*allowed_types().values())))
         if not isinstance(parts, list) or any(type(part) in (dict, list, set, str, tuple) for part in parts):
             raise UntrustedFileError("the parts of the model are not a list of arrays and classifiers.")
-        rebuild_trees(parts)
         check_indices(parts)
     except UntrustedFileError:
         raise

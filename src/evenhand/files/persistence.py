@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from evenhand._atomic import written_at_once
-from evenhand.data.fingerprint import ANOTHER_ORDER, digest_of, unordered_digest
 from evenhand.estimators.base import FairClassifier
 from evenhand.exceptions import (
     EvenhandError,
@@ -57,7 +56,8 @@ def save(
     Parameters
     ----------
     model : FairPostprocessor or FairInprocessor
-        Fitted, with classifiers from scikit-learn, xgboost or lightgbm, or `trusted` ones.
+        Fitted, with classifiers from scikit-learn (except nearest neighbours and kernel machines), xgboost or
+        lightgbm, or `trusted` ones.
     path : str or path
     overwrite : bool, default=False
         Whether an existing file may be replaced.
@@ -359,19 +359,11 @@ class Source:
     target : str
         The column of labels. All others are features, except those left out.
     test_share : float or None
-        Fraction of rows held out for testing; None if the model was fitted to all rows.
-    rows : int or None
-        Number of rows.
-    labels : str or None
-        Digest of the column of labels, which decides which rows are held out.
+        Fraction of rows held out for testing, by their numbers; None if the model was fitted to all rows.
     left_out : tuple of str
         Columns that are not features.
     id : str or None
         The one of these that identifies people, for randomised decisions.
-    unordered : str or None
-        Digest of all rows, regardless of their order.
-    in_batches : bool
-        Whether the file was read in batches. Held-out rows are then drawn by their number.
     bands : mapping
         Sensitive features whose numbers became bands: where each band but the first begins; nothing where
         they are codes.
@@ -380,23 +372,9 @@ class Source:
     file: str
     target: str
     test_share: float | None
-    rows: int | None = None
-    labels: str | None = None
     left_out: tuple[str, ...] = ()
     id: str | None = None
-    unordered: str | None = None
-    in_batches: bool = False
     bands: Mapping[str, Sequence[float]] = field(default_factory=dict)
-
-    def difference(self, rows: Any) -> str | None:
-        """How the rows of a table differ from those of this file; None if the labels are the same."""
-        if self.rows is not None and len(rows) != self.rows:
-            return f"these are not the rows of the fit: there are {len(rows):,} of them and not {self.rows:,}"
-        if self.labels is None or digest_of(rows.get_column(self.target)) == self.labels:
-            return None
-        if unordered_digest(rows) == self.unordered:
-            return ANOTHER_ORDER
-        return "these are not the rows of the fit: their labels differ"
 
 
 @dataclass(frozen=True)
@@ -457,12 +435,11 @@ def read_source(noted: Any) -> Source | None:
     except (TypeError, AttributeError):
         source = Source("", "", math.nan)
     texts = [source.file, source.target, *source.left_out]
-    optional = [source.labels, source.id, source.unordered]
     share = source.test_share
-    proper = all(isinstance(text, str) for text in texts) and isinstance(source.in_batches, bool)
-    proper = proper and all(isinstance(text, str | None) for text in optional)
-    proper = proper and isinstance(source.rows, int | None) and _are_bands(source.bands)
-    if not proper or not (share is None or (isinstance(share, float) and 0 < share < 1)):
+    proper = all(isinstance(text, str) for text in texts) and isinstance(source.id, str | None)
+    if not (proper and _are_bands(source.bands)) or not (
+        share is None or (isinstance(share, float) and 0 < share < 1)
+    ):
         raise UntrustedFileError("its manifest was not written by evenhand.")
     return source
 

@@ -21,7 +21,6 @@ from evenhand.auditing.figure_tables import FigureTables, figure, lines_of
 from evenhand.data.tables import Library
 from evenhand.display.notebook import html_table, inline_svg
 from evenhand.display.text import show
-from evenhand.less_discriminatory.bound import Point
 from evenhand.less_discriminatory.paired_comparison import Compared, GroupOutcome
 from evenhand.solver.certificate import small
 
@@ -53,6 +52,14 @@ _GROUPS = {
     "newly declined": ("newly_declined", ",.0f"),
     "good outcome ": ("good_declined", ".0%"),
 }
+
+
+@dataclass(frozen=True)
+class Point:
+    """The largest impact ratio of any rule on the learned probabilities, at a loss of accuracy."""
+
+    margin: float
+    impact_ratio: float
 
 
 @dataclass(frozen=True, eq=False)

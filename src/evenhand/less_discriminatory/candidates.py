@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,40 +59,6 @@ class Candidate:
     without: tuple[Any, ...] = ()
 
 
-def decider_of(one: Candidate, X: Any, positive: Any, *, decides: bool) -> Decider:
-    """Scores of a fitted model for all rows, and its decisions if these count.
-
-    Parameters
-    ----------
-    one : Candidate
-    X : table or array
-    positive : object
-        The positive label.
-    decides : bool
-        Whether the model's own decisions count; otherwise scores are cut.
-
-    Returns
-    -------
-    Decider
-    """
-    model = one.model
-    if not hasattr(model, "predict"):
-        return _of_column(model, one.name, X.shape[0], positive)
-    rows = drop_columns(X, one.without)
-    made = _of_column(model.predict(rows), one.name, X.shape[0], positive)
-    decisions = made.decisions
-    if decisions is None or isinstance(model, FairPostprocessor):  # whose probabilities are of decisions
-        return made
-    last = getattr(model, "classes_", [positive])[-1] == positive
-    if hasattr(model, "predict_proba") and not isinstance(model, FairInprocessor):
-        scores = np.asarray(model.predict_proba(rows))[:, -1]
-    elif hasattr(model, "decision_function"):
-        scores = np.asarray(model.decision_function(rows))
-    else:
-        return made
-    return Decider((scores if last else -scores).astype(np.float64), decisions if decides else None)
-
-
 def _of_column(values: Any, name: str, n_rows: int, positive: Any) -> Decider:
     """Scores, or decisions if there are only two distinct values: labels, or 0 and 1."""
     column = np.asarray(values)
@@ -122,7 +88,7 @@ def sees(one: Candidate, sensitive: tuple[Any, ...]) -> str:
     return "yes" if passed & {str(name) for name in getattr(model, "feature_names_in_", passed)} else "no"
 
 
-def is_fitted(model: Any) -> bool:
+def _is_fitted(model: Any) -> bool:
     """Whether a classifier is fitted; one that is not scikit-learn's is."""
     try:
         if isinstance(model, BaseEstimator):
@@ -130,58 +96,6 @@ def is_fitted(model: Any) -> bool:
     except NotFittedError:
         return False
     return True
-
-
-def generated(
-    learner: Any, X: Any, reference: Any, *, ratio: float, search: tuple[str, ...], hidden: tuple[Any, ...]
-) -> Iterator[Candidate]:
-    """Models to train: none of them sees or infers sensitive features when it decides.
-
-    Parameters
-    ----------
-    learner : classifier
-    X : table or array
-    reference : mapping or None
-        The named groups.
-    ratio : float
-        Impact ratio of the incumbent, from which the tolerances of fair training go to 1.
-    search : tuple of str
-        Kinds of models.
-    hidden : tuple
-        Sensitive columns of X.
-
-    Yields
-    ------
-    Candidate
-    """
-    params = learner.get_params()
-    numbers = {
-        name: value
-        for name, value in params.items()
-        if name.split("__")[-1] in _SETTINGS
-        and isinstance(value, int | float)
-        and not isinstance(value, bool)
-    }
-    if "seeds" in search:
-        yield Candidate("the same learner", "seeds", clone(learner), hidden)
-        for name in [name for name in params if name.split("__")[-1] == "random_state"][-1:]:
-            for seed in range(1, _SEEDS + 1):
-                yield Candidate(f"{name}={seed}", "seeds", clone(learner).set_params(**{name: seed}), hidden)
-    for name, value in numbers.items() if "settings" in search else ():
-        for other in dict.fromkeys((type(value)(value / 2), type(value)(value * 2))):
-            if 0 < other != value:
-                yield Candidate(
-                    f"{name}={other:g}", "settings", clone(learner).set_params(**{name: other}), hidden
-                )
-    kept = [name for name in column_names(X) if name not in hidden]
-    for name in kept[:_MOST_FEATURES] if "features" in search and len(kept) > 1 else ():
-        yield Candidate(f"without {name}", "features", clone(learner), (*hidden, name))
-    path = [round(ratio + part * (1 - ratio), 4) for part in _PATH]
-    for name, tolerance in {f"{each:.3g}": each for each in path}.items() if "fair" in search else ():
-        against: Any = "groups" if reference is None else dict(reference)
-        notion = DemographicParity(ratio=tolerance, groups="independent", against=against)
-        model = FairInprocessor(clone(learner), notion, max_fits=_FITS)
-        yield Candidate(f"trained for a ratio of {name}", "fair", model, hidden)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +106,13 @@ class Training:
     ----------
     X, y, sensitive, weights : object
         Of all rows; only those in `rows` are trained on.
+    hidden : tuple
+        Sensitive columns of X.
+    reference : mapping or None
+        The named groups.
     rows : array of int
     positive : object
+        The positive label.
     folder : Path or None
         Scores of a model that was trained before are read from there.
     key : str
@@ -204,15 +123,89 @@ class Training:
     y: Any
     sensitive: dict[str, Any]
     weights: Floats | None
+    hidden: tuple[Any, ...]
+    reference: Mapping[str, Any] | None
     rows: NDArray[np.intp]
     positive: Any
     folder: Path | None
     key: str
 
+    @property
+    def against(self) -> Any:
+        """What a notion compares groups with."""
+        return "groups" if self.reference is None else dict(self.reference)
+
+    def generated(self, learner: Any, *, ratio: float, search: Sequence[str]) -> Iterator[Candidate]:
+        """Models to train: none of them sees or infers sensitive features when it decides.
+
+        Parameters
+        ----------
+        learner : classifier
+        ratio : float
+            Impact ratio of the incumbent, from which the tolerances of fair training go to 1.
+        search : sequence of str
+            Kinds of models.
+
+        Yields
+        ------
+        Candidate
+        """
+        hidden, params = self.hidden, learner.get_params()
+        if "seeds" in search:
+            yield Candidate("the same learner", "seeds", clone(learner), hidden)
+            for name in [name for name in params if name.split("__")[-1] == "random_state"][-1:]:
+                for seed in range(1, _SEEDS + 1):
+                    model = clone(learner).set_params(**{name: seed})
+                    yield Candidate(f"{name}={seed}", "seeds", model, hidden)
+        for name, value in params.items() if "settings" in search else ():
+            if name.split("__")[-1] in _SETTINGS and type(value) in (int, float):
+                for other in dict.fromkeys((type(value)(value / 2), type(value)(value * 2))):
+                    if 0 < other != value:
+                        model = clone(learner).set_params(**{name: other})
+                        yield Candidate(f"{name}={other:g}", "settings", model, hidden)
+        kept = [name for name in column_names(self.X) if name not in hidden]
+        for name in kept[:_MOST_FEATURES] if "features" in search and len(kept) > 1 else ():
+            yield Candidate(f"without {name}", "features", clone(learner), (*hidden, name))
+        path = [round(ratio + part * (1 - ratio), 4) for part in _PATH]
+        for name, tolerance in {f"{each:.3g}": each for each in path}.items() if "fair" in search else ():
+            notion = DemographicParity(ratio=tolerance, groups="independent", against=self.against)
+            model = FairInprocessor(clone(learner), notion, max_fits=_FITS)
+            yield Candidate(f"trained for a ratio of {name}", "fair", model, hidden)
+
+    def read(self, one: Candidate, *, decides: bool = False) -> Decider:
+        """Scores of a fitted model for all rows, and its decisions if these count.
+
+        Parameters
+        ----------
+        one : Candidate
+        decides : bool, default=False
+            Whether the model's own decisions count; otherwise scores are cut.
+
+        Returns
+        -------
+        Decider
+        """
+        model, count, positive = one.model, self.X.shape[0], self.positive
+        if not hasattr(model, "predict"):
+            return _of_column(model, one.name, count, positive)
+        rows = drop_columns(self.X, one.without)
+        made = _of_column(model.predict(rows), one.name, count, positive)
+        decisions = made.decisions
+        if decisions is None or isinstance(model, FairPostprocessor):  # whose probabilities are of decisions
+            return made
+        if hasattr(model, "predict_proba") and not isinstance(model, FairInprocessor):
+            scores = np.asarray(model.predict_proba(rows))[:, -1]
+        elif hasattr(model, "decision_function"):
+            scores = np.asarray(model.decision_function(rows))
+        else:
+            return made
+        last = getattr(model, "classes_", [positive])[-1] == positive
+        return Decider((scores if last else -scores).astype(np.float64), decisions if decides else None)
+
     def decider(self, one: Candidate) -> Decider:
         """Scores of all rows by a model, which is trained unless it was."""
-        if not hasattr(one.model, "fit") or (one.kind == "given" and is_fitted(one.model)):
-            return decider_of(one, self.X, self.positive, decides=False)
+        if not hasattr(one.model, "fit") or (one.kind == "given" and _is_fitted(one.model)):
+            return self.read(one)
         place = None
         if self.folder is not None:
             named = f"{self.key} {one.name} {one.without} {one.model!r} {one.model.get_params()!r}"
@@ -222,7 +215,7 @@ class Training:
                     return Decider(np.load(place, allow_pickle=False))
                 except (ValueError, OSError, EOFError):
                     raise InputError(f"{place} cannot be read: delete it.") from None
-        found = decider_of(replace(one, model=self.fitted(one)), self.X, self.positive, decides=False)
+        found = self.read(replace(one, model=self.fitted(one)))
         if place is not None and found.scores is not None:
             place.parent.mkdir(parents=True, exist_ok=True)
             with place.with_suffix(".part").open("wb") as unfinished:

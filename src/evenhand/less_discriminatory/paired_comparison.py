@@ -236,25 +236,19 @@ def judged(found: Sequence[Compared], margin: float) -> tuple[str | None, dict[s
     chosen : str or None
     reasons : dict
     """
-    reasons = {found[0].name: "in use"}
-    able = []
+    incumbent, able, reasons = found[0], [], {found[0].name: "in use"}
     for one in found[1:]:
-        if one.protected in ("yes", "infers them"):
-            reasons[one.name] = (
-                "uses sensitive features" if one.protected == "yes" else "infers sensitive features"
-            )
-        elif math.isnan(one.auc):
-            reasons[one.name] = "has no scores to cut at the approval rate"
-        elif one.accuracy_difference < -margin:
-            reasons[one.name] = "less accurate by more than the margin"
-        elif math.isnan(one.ratio_difference):
-            reasons[one.name] = "impact ratios cannot be compared"
-        elif found[0].impact_ratio >= 1:
-            reasons[one.name] = "no group of the incumbent is below its reference"
-        elif one.ratio_difference <= 0:
-            reasons[one.name] = "impact ratio is not higher"
-        else:
-            able.append(one)
-            reasons[one.name] = "not better than the chosen one"
+        against = {
+            "uses sensitive features": one.protected == "yes",
+            "infers sensitive features": one.protected == "infers them",
+            "has no scores to cut at the approval rate": math.isnan(one.auc),
+            "less accurate by more than the margin": one.accuracy_difference < -margin,
+            "impact ratios cannot be compared": math.isnan(one.ratio_difference),
+            "no group of the incumbent is below its reference": incumbent.impact_ratio >= 1,
+            "impact ratio is not higher": one.ratio_difference <= 0,
+        }
+        reason = next((why for why, holds in against.items() if holds), None)
+        reasons[one.name] = reason or "not better than the chosen one"
+        able += [] if reason else [one]
     best = max(able, key=lambda one: (min(one.impact_ratio, 1.0), one.accuracy), default=None)
     return (None, reasons) if best is None else (best.name, {**reasons, best.name: "chosen"})

@@ -15,26 +15,34 @@ from numpy.typing import NDArray
 from evenhand.auditing.reference import SMALLEST_REFERENCE, reference_families
 from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.data.checks import check_choice, check_fraction, check_rows
-from evenhand.data.features import column_names, columns_of, has_names, random_split, sensitive_columns
+from evenhand.data.features import (
+    column_names,
+    columns_of,
+    drop_columns,
+    has_names,
+    random_split,
+    sensitive_columns,
+    take_rows,
+)
 from evenhand.data.fingerprint import Fingerprint
-from evenhand.data.labels import read_labels
 from evenhand.data.tables import library_of
 from evenhand.display.progress import track, waiting
+from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandError, GroupError, InputError
-from evenhand.less_discriminatory.alternatives_found import Alternatives
-from evenhand.less_discriminatory.bound import find_bound
-from evenhand.less_discriminatory.candidates import (
-    KINDS,
-    Candidate,
-    Training,
-    decider_of,
-    generated,
-    learner_of,
-)
-from evenhand.less_discriminatory.deciders import Decider, Rows
+from evenhand.less_discriminatory.alternatives_found import Alternatives, Point
+from evenhand.less_discriminatory.candidates import KINDS, Candidate, Training, learner_of
+from evenhand.less_discriminatory.deciders import Decider, Floats, Rows
 from evenhand.less_discriminatory.paired_comparison import Comparison, judged
-from evenhand.requirements.rates import Decisions, read_rows
+from evenhand.optimum.solution import Solution
+from evenhand.optimum.solve import solve
+from evenhand.requirements.bounds import RateBound
+from evenhand.requirements.notions import DemographicParity
+from evenhand.requirements.rates import ArgumentNames, Decisions, read_rows
 
+_NAMES = ArgumentNames(label="y")
+_MARGINS = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""Where the curve of the bound is computed, in margins."""
+_ROOM = 1e-9
 _DRAWS = 400
 """Bootstrap samples: limits at 95 % are then the tenth smallest and largest."""
 
@@ -118,6 +126,7 @@ def alternatives(
     Examples
     --------
     >>> import numpy as np
+    from numpy.typing import NDArray
     >>> from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> sex = rng.choice(["F", "M"], 4000)
@@ -142,27 +151,27 @@ def alternatives(
     X = np.asarray(X) if isinstance(X, list) else X
     check_rows({"X": range(X.shape[0]), "y": y})
     hidden, columns = _sensitive(X, sensitive_features)
-    classes = read_labels(y, pos_label=pos_label).classes
-    read = read_rows(y, y, columns, sample_weight=sample_weight, pos_label=pos_label)
-    positive = classes[-1] if pos_label is None else pos_label
-    first = Candidate("incumbent", "incumbent", incumbent)
-    own = decider_of(first, X, positive, decides=approval_rate is None)
-    rate = _approval_rate(own, approval_rate)
+    read = read_rows(y, y, columns, sample_weight=sample_weight, pos_label=pos_label, names=_NAMES)
+    people, positive = _people(read, reference), np.asarray(read.classes)[1]
     train, held_out = random_split(len(read.codes), test_size, random_state)
     halves = [held_out[part] for part in random_split(len(held_out), 0.5, random_state + 1)]
-    parts = _parts(_people(read, reference), halves)
-    data = Fingerprint.of(X, parts[2].positive, read.codes, read.weights)
+    choosing, reporting = parts = [people.take(half) for half in halves]
+    data = Fingerprint.of(X, people.positive, read.codes, read.weights)
     key = f"{data} {version('evenhand')} {version('scikit-learn')} {test_size} {random_state}"
     place = None if folder is None else Path(folder)
     if place is not None and place.exists() and not place.is_dir():
         raise InputError(f"folder: {place} is not a folder.")
-    training = Training(X, y, columns, read.weights, train, positive, place, key)
+    training = Training(X, y, columns, read.weights, hidden, reference, train, positive, place, key)
+    first = Candidate("incumbent", "incumbent", incumbent)
+    own = training.read(first, decides=approval_rate is None)
+    rate = _approval_rate(own, approval_rate)
+    _refuse_small(parts)
     tried = [Candidate(name, "given", model) for name, model in (candidates or {}).items()]
     learner = learner_of(incumbent, estimator)
     if learner is not None:
-        figures = own.take(halves[0]).figures(parts[0], parts[0].weights, rate)
-        ratio = min(1.0, float(parts[0].lowest(figures[None])[0]))
-        tried += generated(learner, X, reference, ratio=ratio, search=tuple(search), hidden=hidden)
+        figures = own.take(halves[0]).figures(choosing, choosing.weights, rate)
+        ratio = min(1.0, float(choosing.lowest(figures[None])[0]))
+        tried += training.generated(learner, ratio=ratio, search=tuple(search))
     elif not tried:
         raise InputError("the incumbent is no classifier: pass `estimator`, to train, or `candidates`.")
     names = [one.name for one in (first, *tried)]
@@ -172,18 +181,15 @@ def alternatives(
     models, deciders, missing = _deciders(training, first, own, steps)
     chosen_on, reported_on = ([one.take(half) for one in deciders] for half in halves)
     with waiting("bound and intervals", verbose=verbose):
-        bound = find_bound(
-            *(training, hidden, halves[1], reported_on[0], parts[1]),
-            rate=rate,
-            margin=margin,
-            reference=reference,
-        )
-        choice = Comparison(parts[0], chosen_on, rate, 0, 0, confidence)
-        reported_on.append(Decider(None, bound.selection))
-        final = Comparison(parts[1], reported_on, rate, _DRAWS, random_state, confidence)
+        selected = reported_on[0].selected(reporting.weights, rate)
+        points, best = _bound(training, halves[1], selected, reporting.weights, margin)
+        price = sum(value for name, value in best.shadow_prices.items() if name.notion == "accuracy")
+        choice = Comparison(choosing, chosen_on, rate, 0, 0, confidence)
+        reported_on.append(Decider(None, np.asarray(best.selection)))
+        final = Comparison(reporting, reported_on, rate, _DRAWS, random_state, confidence)
         chosen, reasons = judged([choice.compared(k, one, hidden) for k, one in enumerate(models)], margin)
         # To first order the rule of the bound at exactly the margin: accuracy has the price of the proof.
-        moved = final.lowest(-1) + bound.price * (final.differences(-1)[:, 0] + margin)
+        moved = final.lowest(-1) + price * (final.differences(-1)[:, 0] + margin)
         estimate, (low, high) = float(moved[0]), final.limits(moved[1:]).tolist()
         found = [final.compared(k, one, hidden) for k, one in enumerate(models)]
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -191,10 +197,10 @@ def alternatives(
     return Alternatives(
         tuple(one.judged(found[0], estimate, margin, reasons[one.name]) for one in found),
         tuple(group for k, one in enumerate(models) for group in final.groups(k, one.name)),
-        bound.points,
+        points,
         chosen,
-        1 - bound.certificate.bound,
-        *(estimate, low, high, bound.certificate.gap, float(margin), float(confidence), final.rate),
+        1 - best.certificate.bound,
+        *(estimate, low, high, best.certificate.gap, float(margin), float(confidence), final.rate),
         rows={"trained on": len(train), "chosen on": len(halves[0]), "reported on": len(halves[1])},
         missing=tuple(missing),
         record={"date": now, "data": data.unordered, "python": platform.python_version(), **versions},
@@ -202,17 +208,39 @@ def alternatives(
     )
 
 
-def _parts(people: Rows, halves: Sequence[NDArray[np.intp]]) -> list[Rows]:
-    """The halves of the held-out rows, which must have enough rows of every group; and all rows."""
-    parts = [people.take(half) for half in halves]
-    for k, name in enumerate(people.names):
-        fewest = min(int(part.members[k].sum()) for part in parts)
+def _bound(
+    training: Training, held_out: NDArray[np.intp], selected: Floats, weights: Floats, margin: float
+) -> tuple[tuple[Point, ...], Solution]:
+    """The largest impact ratio of any rule on learned probabilities at some losses of accuracy, with a proof.
+
+    P(label, group | x) is learned on the training rows, and solved for on the held-out ones, of which the
+    incumbent has `selected` these shares. The solution is that at the margin.
+    """
+    free, hidden = DemographicParity(difference=1, groups="independent"), training.hidden
+    model = training.fitted(Candidate("posteriors", "bound", FairPostprocessor(None, free), hidden))
+    posteriors = model._read(take_rows(drop_columns(training.X, hidden), held_out), None)[1]
+    eta, rate = posteriors.label(), float(np.average(selected, weights=weights))
+    accuracy = float(np.average(eta * selected + (1 - eta) * (1 - selected), weights=weights))
+    given: Any = {"sample_weight": weights, "groups": model.compared_}
+    given["objective"] = DemographicParity(ratio=1, groups="independent", against=training.against)
+    found = {}
+    for part in _MARGINS:
+        floor = RateBound("accuracy", at_least=max(0.0, accuracy - part * margin - _ROOM))
+        asked = floor & RateBound("selection rate", at_least=rate, at_most=rate)
+        found[part] = solve(posteriors, asked, **given)
+    points = tuple(Point(part * margin, 1 - one.certificate.bound) for part, one in found.items())
+    return points, found[1.0]
+
+
+def _refuse_small(halves: Sequence[Rows]) -> None:
+    """Refuse groups with too few rows in a half of the held-out rows."""
+    for k, name in enumerate(halves[0].names):
+        fewest = min(int(part.members[k].sum()) for part in halves)
         if fewest < SMALLEST_REFERENCE:
             raise GroupError(
                 f"{name} has {fewest} rows in a half of the held-out rows; at least {SMALLEST_REFERENCE} are "
                 "needed: merge it with others, or pass more rows."
             )
-    return [*parts, people]
 
 
 def _deciders(
@@ -267,16 +295,13 @@ def _approval_rate(own: Decider, asked: float | None) -> float:
 
 def _people(read: Decisions, reference: Mapping[str, Any] | None) -> Rows:
     """The rows with the groups of each feature that is compared, and their references."""
-    groups, weights = read.groups, read.weights
-    single = groups.members("independent")
-    names, matrix, places = list(single.names), single.matrix, np.full(len(single.names), -1)
+    families: Any = [(read.groups.members("independent"), None)]
     if reference is not None:
-        counts = np.bincount(read.codes, minlength=len(groups)).astype(np.float64)
-        families = list(reference_families(groups, reference, counts))[: len(reference)]  # no combinations
-        starts = np.cumsum([0, *(len(family.names) for family, _ in families)])
-        names = [name for family, _ in families for name in family.names]
-        matrix = np.concatenate([family.matrix for family, _ in families])
-        places = np.repeat(starts[:-1] + [place for _, place in families], np.diff(starts))
-    held: NDArray[np.bool_] = np.asarray(matrix, np.bool_)[:, read.codes]
-    ones = np.ones(len(read.codes)) if weights is None else weights
-    return Rows(np.asarray(read.positive), ones, held, tuple(names), places)
+        counts = np.bincount(read.codes, minlength=len(read.groups)).astype(np.float64)
+        families = list(reference_families(read.groups, reference, counts))[: len(reference)]
+    names = tuple(name for family, _ in families for name in family.names)
+    starts = np.cumsum([0, *(len(family.names) for family, _ in families)])
+    places = [-1 if p is None else start + p for (_, p), start in zip(families, starts, strict=False)]
+    held = np.concatenate([family.matrix for family, _ in families]).astype(np.bool_)[:, read.codes]
+    weights = np.ones(len(read.codes)) if read.weights is None else read.weights
+    return Rows(np.asarray(read.positive), weights, held, names, np.repeat(places, np.diff(starts)))

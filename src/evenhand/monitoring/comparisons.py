@@ -22,8 +22,6 @@ from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import Constraint
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
-__all__ = ["Comparison", "block_sums", "find_comparisons"]
-
 Floats = NDArray[np.float64]
 Kind = Literal["difference", "ratio", "bound"]
 
@@ -39,15 +37,13 @@ class Comparison:
     notion, statistic : str, Statistic or SelectedShare
     group : GroupName
     reference : GroupName or None
-        The group that it is compared with; None for the population or a bound.
+        The group that it is compared with; None for a bound, and for the population: both blocks together.
     kind : {"difference", "ratio", "bound"}
     low : bool
         Whether the inequality is violated by a group whose rate is too low; otherwise, too high.
     tolerance : float
     inside, outside : arrays of bool, shape (M,)
         Cells of the group, and of the people that it is compared with besides.
-    shared : bool
-        Whether it is compared with both blocks together, the population.
     stratum : GroupName or None
     """
 
@@ -61,7 +57,6 @@ class Comparison:
     tolerance: float
     inside: NDArray[np.bool_]
     outside: NDArray[np.bool_]
-    shared: bool = False
     stratum: GroupName | None = None
 
     @property
@@ -69,6 +64,21 @@ class Comparison:
         """The group, with its stratum."""
         group = str(self.group) or "everyone"
         return group if self.stratum is None else f"{group} given {self.stratum}"
+
+    @property
+    def against(self) -> str:
+        """What it is compared with; empty for a bound."""
+        if self.kind == "bound":
+            return ""
+        return "everyone" if self.reference is None else str(self.reference)
+
+    @property
+    def allowed(self) -> tuple[float, float]:
+        """The least and the most that the difference, the ratio or the rate may be."""
+        if self.kind == "difference":
+            return -self.tolerance, self.tolerance
+        at_least = self.low or self.kind == "ratio"
+        return (self.tolerance, np.inf) if at_least else (-np.inf, self.tolerance)
 
     def inequality(self, tolerance: Floats, share: Floats) -> tuple[Floats, Floats, Floats]:
         """Coefficients of the group and of the others, and the bound, at a tolerance.
@@ -88,7 +98,7 @@ class Comparison:
         """
         start, width = self.statistic.range
         sign = -1.0 if self.low else 1.0
-        part = share if self.shared else np.zeros_like(share)
+        part = share if self.reference is None else np.zeros_like(share)
         one = np.ones_like(tolerance + share)
         if self.kind == "bound":
             own, other, bound = one, 0 * one, sign * tolerance * one
@@ -105,31 +115,25 @@ def find_comparisons(constraint: Constraint, groups: Groups) -> list[Comparison]
     """All inequalities of a requirement, for the groups seen so far."""
     found: list[Comparison] = []
     for number, part in enumerate(constraint.requirements):
-        if isinstance(part, Notion):
-            part.check_reference(groups)
-            found += _of_notion(number, part, groups)
-        elif isinstance(part, Bound):
+        if isinstance(part, Bound):
             found += _of_bound(number, part, groups)
+        elif isinstance(part, Notion):
+            part.check_reference(groups)
+            if not part.controls:
+                everybody = np.ones(len(groups), np.bool_)
+                found += _in_family(number, part, groups.members(part.groups), everybody, None)
+            for one in find_strata(groups, part.controls, part.groups) if part.controls else ():
+                found += _in_family(number, part, one.family, one.cells, one.name)
     return found
 
 
 def _of_bound(number: int, part: Bound, groups: Groups) -> Iterator[Comparison]:
-    family = bounded_groups(groups, part.groups)
+    family, rate = bounded_groups(groups, part.groups), part.rate_statistic
     nobody = np.zeros(len(groups), np.bool_)
     for low, limits in zip((True, False), part.limits(groups), strict=True):
         for name, inside, limit in zip(family.names, family.matrix, limits.tolist(), strict=True):
             if not np.isnan(limit):
-                yield Comparison(
-                    number, part.label, part.rate_statistic, name, None, "bound", low, limit, inside, nobody
-                )
-
-
-def _of_notion(number: int, part: Notion, groups: Groups) -> Iterator[Comparison]:
-    if not part.controls:
-        yield from _in_family(number, part, groups.members(part.groups), np.ones(len(groups), np.bool_), None)
-        return
-    for stratum in find_strata(groups, part.controls, part.groups):
-        yield from _in_family(number, part, stratum.family, stratum.cells, stratum.name)
+                yield Comparison(number, part.label, rate, name, None, "bound", low, limit, inside, nobody)
 
 
 def _in_family(
@@ -147,24 +151,13 @@ def _in_family(
         pairs = [(g, -1) for g in range(len(names)) if (scope & ~matrix[g]).any()]
     # Against groups, each pair is listed both ways; a ratio to a named group is one-sided.
     sides = (True,) if part.against == "groups" or part.one_sided else (True, False)
+    kind, tolerance = part.compares_by, part.tolerance
     for statistic in part.statistics:
         for g, h in pairs:
-            outside = scope & ~matrix[g] if h < 0 else matrix[h]
+            other, outside = (None, scope & ~matrix[g]) if h < 0 else (names[h], matrix[h])
             for low in sides:
-                yield Comparison(
-                    number,
-                    part.label,
-                    statistic,
-                    names[g],
-                    None if h < 0 else names[h],
-                    part.compares_by,
-                    low,
-                    part.tolerance,
-                    matrix[g],
-                    outside,
-                    h < 0,
-                    stratum,
-                )
+                about = (number, part.label, statistic, names[g], other, kind, low, tolerance)
+                yield Comparison(*about, matrix[g], outside, stratum)
 
 
 def block_sums(statistic: Statistic | SelectedShare, sums: Floats) -> tuple[Floats, Floats]:

@@ -1,8 +1,17 @@
-"""Evidence against a requirement from counts: of every inequality, and of all of them together."""
+"""Evidence from counts: about one rate, against every inequality of a requirement, and against all of them.
+
+For values x of rows in [0, 1], S their sum and n their number,
+
+    exp(lambda S - n log(1 - p + p exp(lambda)))
+
+is at most a nonnegative martingale that starts at 1, where p is the average, over the rows so far, of each
+row's expected value (`docs/theory/monitoring.md`). A mixture over positive lambdas grows if the rate is
+above p, one over negative lambdas if it is below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,29 +20,95 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from evenhand.monitoring.comparisons import Comparison, block_sums
-from evenhand.monitoring.mixture import log_above, log_below
-
-__all__ = [
-    "Blocks",
-    "find_blocks",
-    "least_evidence",
-    "limits",
-    "log_evidence",
-    "log_total",
-    "start_weights",
-    "weight_to_come",
-    "weights",
-]
 
 Floats = NDArray[np.float64]
 
+_BETS: Floats = np.exp2(np.arange(-9, 3, dtype=np.float64))
+"""The lambdas, from 0.002 to 4: an optimal bet is about the difference to be found, divided by the variance
+of a row, so these cover differences from 0.0005 to 1."""
+_WEIGHTS: Floats = np.where((_BETS > 0.03) & (_BETS < 1.5), 4.0, 1.0) / 30
+"""Four times as much for each of the six bets that differences of 0.005 to 0.25 call for."""
 _GOLDEN = (np.sqrt(5) - 1) / 2
 _STEPS = 32
 """Golden sections: the interval is then 2e-7 of the first; of 1e9 rows the minimum is exact to 1e-4."""
-_HALVINGS = 22
-"""Bisections: limits are exact to 5e-7, and rounded outwards."""
+_HALVINGS, _HALVINGS_OF_RATES = 22, 40
+"""Bisections: limits are exact to 5e-7, and rounded outwards; those of rates to 12 digits."""
 _FIRST = 0.8
 """Weight of the evidence from the first row on; later starts share the rest."""
+
+
+def log_above(p: Floats, n: Floats, total: Floats) -> Floats:
+    """Log of the evidence that the rate is above p; not increasing and convex in p.
+
+    Parameters
+    ----------
+    p, n, total : arrays
+        The rate, the number of rows, and the sum of their values; of shapes that broadcast.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bool(log_above(np.array(0.3), np.array(200.0), np.array(100.0)) > np.log(1000))
+    True
+    """
+    p, n, total = (np.asarray(part, np.float64)[..., None] for part in (p, n, total))
+    logs = _BETS * total - n * np.log1p(p * np.expm1(_BETS))
+    top = logs.max(axis=-1, keepdims=True)
+    return np.asarray(top[..., 0] + np.log(np.exp(logs - top) @ _WEIGHTS))
+
+
+def log_below(p: Floats, n: Floats, total: Floats) -> Floats:
+    """Log of the evidence that the rate is below p; not decreasing and convex in p."""
+    return log_above(1 - np.asarray(p), n, np.asarray(n) - total)
+
+
+def rate_limits(n: Floats, total: Floats, alpha: float) -> tuple[Floats, Floats]:
+    """Confidence sequence of a rate: limits that hold at all times together.
+
+    Parameters
+    ----------
+    n, total : arrays
+        Number of rows, and the sum of their values.
+    alpha : float
+        The probability that the rate is ever outside.
+
+    Returns
+    -------
+    low, high : arrays
+        0 and 1 where there are no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> low, high = rate_limits(np.array([1000.0]), np.array([300.0]), 0.05)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.254], [0.349])
+    """
+
+    def lower(sums: Floats) -> Floats:
+        mean = np.divide(sums, n, out=np.zeros(n.shape), where=n > 0)
+
+        def outside(p: Floats) -> NDArray[np.bool_]:
+            return np.asarray(log_above(p, n, sums) >= np.log(2 / alpha))
+
+        return _bisected(outside, np.zeros(n.shape), mean, _HALVINGS_OF_RATES)[0]
+
+    return lower(total), 1 - lower(n - total)  # the upper limit is that of the complement
+
+
+def _bisected(
+    to_right: Callable[[Floats], NDArray[np.bool_]], left: Floats, right: Floats, halvings: int
+) -> tuple[Floats, Floats]:
+    """Where a condition that holds at the left ends to hold: numbers below and above."""
+    for _ in range(halvings):
+        middle = (left + right) / 2
+        moves = to_right(middle)
+        left, right = np.where(moves, middle, left), np.where(moves, right, middle)
+    return left, right
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +202,8 @@ def least_evidence(up: Sequence[Any], down: Sequence[Any], bound: Any) -> Floats
     -------
     array
     """
-    (c_up, n_up, total_up), (c_down, n_down, total_down), bound = _alike(up, down, bound)
+    arrays = [np.asarray(part, np.float64) for part in np.broadcast_arrays(*up, *down, bound)]
+    c_up, n_up, total_up, c_down, n_down, total_down, bound = arrays
     safe_up, safe_down = (np.where(c > 0, c, 1.0) for c in (c_up, c_down))
     right = np.clip(np.where(c_up > 0, (bound + c_down) / safe_up, 1.0), 0.0, 1.0)
     left = np.zeros_like(right)
@@ -147,11 +223,6 @@ def least_evidence(up: Sequence[Any], down: Sequence[Any], bound: Any) -> Floats
         at_lower, at_upper = np.where(first, at_fresh, at_upper), np.where(first, at_lower, at_fresh)
     least = np.minimum(np.minimum(at_lower, at_upper), np.minimum(value(left), value(right)))
     return np.where(bound < -c_down, np.inf, least)  # no rates satisfy it
-
-
-def _alike(up: Sequence[Any], down: Sequence[Any], bound: Any) -> tuple[list[Floats], list[Floats], Floats]:
-    arrays = [np.asarray(part, np.float64) for part in np.broadcast_arrays(*up, *down, bound)]
-    return arrays[:3], arrays[3:6], arrays[6]
 
 
 def weights(comparisons: Sequence[Comparison], known: NDArray[np.intp], starts: NDArray[np.intp]) -> Floats:
@@ -250,15 +321,15 @@ def limits(comparisons: Sequence[Comparison], blocks: Blocks, alpha: Floats | fl
     rising = np.array(
         [one.kind == "ratio" or (one.kind == "bound" and one.low) for one in comparisons], np.bool_
     )
-    found = []
-    for reverse in (False, True):
-        left, right = (np.broadcast_to(end, blocks.share.shape) for end in ends.T)
-        for _ in range(_HALVINGS):
-            middle = (left + right) / 2
-            outside = log_evidence(comparisons, blocks, middle, reverse=reverse) >= wanted
-            to_right = outside ^ rising ^ reverse
-            left, right = np.where(to_right, middle, left), np.where(to_right, right, middle)
-        found.append(np.where(rising ^ reverse, right, left))
+
+    def end(*, reverse: bool) -> Floats:
+        def to_right(middle: Floats) -> NDArray[np.bool_]:
+            return (log_evidence(comparisons, blocks, middle, reverse=reverse) >= wanted) ^ rising ^ reverse
+
+        left, right = (np.broadcast_to(one, blocks.share.shape) for one in ends.T)
+        return np.where(rising ^ reverse, *_bisected(to_right, left, right, _HALVINGS)[::-1])
+
+    found = end(reverse=False), end(reverse=True)
     return np.where(rising, found[1], found[0]), np.where(rising, found[0], found[1])
 
 

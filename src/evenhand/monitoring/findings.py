@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from evenhand.display.text import show
-from evenhand.monitoring.batch import Cell
-from evenhand.monitoring.comparisons import Comparison, find_comparisons
-from evenhand.monitoring.evidence import (
-    Blocks,
-    find_blocks,
-    least_evidence,
-    limits,
-    log_evidence,
-    log_total,
-    start_weights,
-    weight_to_come,
-    weights,
-)
-from evenhand.monitoring.history import History
-from evenhand.monitoring.mixture import rate_limits
+from evenhand.groups.names import GroupName, Key
+from evenhand.monitoring import evidence
+from evenhand.monitoring.comparisons import Comparison, block_sums, find_comparisons
+from evenhand.monitoring.counts import History
 from evenhand.requirements.requirement import Constraint
-
-__all__ = ["Alarm", "Disparity", "Drift", "find_alarm", "find_disparities", "find_drift"]
 
 Floats = NDArray[np.float64]
 Verdict = Literal["within tolerance", "violated", "insufficient evidence"]
@@ -67,10 +55,9 @@ class Alarm:
     time: str = ""
 
     def __str__(self) -> str:
-        when = f" ({show(self.time)})" if self.time else ""
         beside = f" compared with {self.against}" if self.against else " for its bound"
         return (
-            f"ALARM at batch {self.batch}{when}: {self.notion}, the {self.statistic} of {self.group} is "
+            f"ALARM at batch {_when(self)}: {self.notion}, the {self.statistic} of {self.group} is "
             f"too {'low' if self.low else 'high'}{beside}; evidence {_short(self.evidence)}, strongest in "
             f"the rows since batch {self.since + 1}"
         )
@@ -101,9 +88,8 @@ class Drift:
     time: str = ""
 
     def __str__(self) -> str:
-        when = f" ({show(self.time)})" if self.time else ""
         return (
-            f"DRIFT at batch {self.batch}{when}: the model assumed the population of its fit, which has "
+            f"DRIFT at batch {_when(self)}: the model assumed the population of its fit, which has "
             f"changed since batch {self.since + 1}: {self.what} is {self.now:.3f} and was "
             f"{self.before:.3f}; evidence {_short(self.evidence)}"
         )
@@ -160,148 +146,122 @@ class Disparity:
         )
 
 
+def _when(one: Alarm | Drift) -> str:
+    return f"{one.batch} ({show(one.time)})" if one.time else str(one.batch)
+
+
 def _short(evidence: float) -> str:
     return f"{evidence:.3g}" if evidence < 1e6 else "above a million"
 
 
 def find_alarm(constraint: Constraint, history: History) -> tuple[float, Alarm | None]:
     """Log of the evidence against the requirement, and the alarm if it were raised now."""
-    comparisons = find_comparisons(constraint, history.groups[0])
-    starts = np.array([one.start for one in history.starts])
-    evidence = log_evidence(comparisons, find_blocks(comparisons, history.since_starts()))
-    shares = weights(comparisons, history.known_cells(), starts)
-    total = min(float(log_total(comparisons, evidence, shares, starts)), _LARGEST)
+    comparisons, starts = find_comparisons(constraint, history.groups[0]), history.start_numbers
+    found = evidence.log_evidence(comparisons, evidence.find_blocks(comparisons, history.since_starts()))
+    shares = evidence.weights(comparisons, history.known_cells(), starts)
+    total = min(float(evidence.log_total(comparisons, found, shares, starts)), _LARGEST)
     if not comparisons:
         return total, None
     with np.errstate(divide="ignore"):
-        strongest = evidence + np.log(shares)
+        strongest = found + np.log(shares)
     start, j = np.unravel_index(int(strongest.round(6).argmax()), strongest.shape)
-    one = comparisons[int(j)]
-    return total, Alarm(
-        history.last.batch,
-        history.starts[int(start)].batch,
-        one.notion,
-        one.statistic.name,
-        one.who,
-        _against(one),
-        one.low,
-        float(np.exp(total)),
-        history.last.time,
-    )
-
-
-def _against(one: Comparison) -> str:
-    if one.kind == "bound":
-        return ""
-    return "everyone" if one.reference is None else str(one.reference)
+    one, last = comparisons[int(j)], history.last
+    about = (one.notion, one.statistic.name, one.who, one.against, one.low)
+    since = history.starts[int(start)].batch
+    return total, Alarm(last.batch, since, *about, float(np.exp(total)), last.time)
 
 
 def find_disparities(constraint: Constraint, history: History, alpha: float) -> list[Disparity]:
     """Each group beside what it is compared with."""
-    comparisons = _one_of_each(find_comparisons(constraint, history.groups[0]))
+    # A difference is bounded from both sides by two inequalities, and has one interval.
+    each: dict[Any, Comparison] = {}
+    for one in find_comparisons(constraint, history.groups[0]):
+        pair = frozenset({one.group, one.reference}) if one.kind == "difference" else one
+        each.setdefault((one.requirement, one.statistic, one.stratum, pair), one)
+    comparisons, starts = list(each.values()), history.start_numbers
     if not comparisons:
         return []
-    starts = np.array([one.start for one in history.starts])
-    shares = weights(comparisons, history.known_cells(), starts)
-    counted = shares > 0
+    counted = evidence.weights(comparisons, history.known_cells(), starts) > 0
     first, columns = counted.argmax(axis=0), np.arange(len(comparisons))
-    level = start_weights(starts)[first] / np.maximum(counted.sum(axis=1)[first], 1)
-    sums = history.since_starts()
-    every = find_blocks(comparisons, sums)
-    blocks = Blocks(
-        *(part[first, columns] for part in (every.n, every.total, every.n_others, every.total_others))
+    level = evidence.start_weights(starts)[first] / np.maximum(counted.sum(axis=1)[first], 1)
+    blocks = evidence.find_blocks(comparisons, history.since_starts())
+    blocks = evidence.Blocks(*(part[first, columns] for part in vars(blocks).values()))
+    limits = evidence.limits(comparisons, blocks, alpha * level)
+    rate_limits = evidence.rate_limits(blocks.n, blocks.total, alpha)
+
+    start, width = np.array([one.statistic.range for one in comparisons]).T
+    own, other = (
+        start + width * np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0)
+        for total, n in ((blocks.total, blocks.n), (blocks.total_others, blocks.n_others))
     )
-    lows, highs = limits(comparisons, blocks, alpha * level)
-    rate_lows, rate_highs = rate_limits(blocks.n, blocks.total, alpha)
+    rates = np.array([own, *(np.where(np.isnan(own), np.nan, start + width * end) for end in rate_limits)])
     found = []
     for j, one in enumerate(comparisons):
-        start, width = one.statistic.range
-        n, n_others = blocks.n[j], blocks.n_others[j]
-        own = _scaled(blocks.total[j], n, start, width)
-        other = _scaled(blocks.total_others[j], n_others, start, width)
-        seen = counted[:, j].any() and n > 0 and (n_others > 0 or one.kind == "bound")
-        value, low, high = None, None, None
-        if seen and own is not None:
-            value = _value(one, own, other, float(blocks.share[j]))
-            low, high = float(lows[j]), float(highs[j])
+        seen = counted[:, j].any() and not np.isnan(own[j] + (0 if one.kind == "bound" else other[j]))
+        value, low, high = (np.nan,) * 3
+        if seen:
+            value = _value(one, own[j], other[j], blocks.share[j])
+            low, high = (end[j] for end in limits)
             if one.kind == "difference":
                 low, high = -high, -low
             elif one.kind == "ratio" and high >= 1:
-                high = None
-        found.append(
-            Disparity(
-                one.notion,
-                one.statistic.name,
-                one.who,
-                _against(one),
-                float(n),
-                own,
-                None if own is None else start + width * float(rate_lows[j]),
-                None if own is None else start + width * float(rate_highs[j]),
-                one.kind,
-                value,
-                low,
-                high,
-                one.tolerance,
-                _verdict(one, low, high),
-                _required(one),
-            )
-        )
+                high = np.inf
+        rate, rate_low, rate_high = map(_known, rates[:, j])
+        about = (one.notion, one.statistic.name, one.who, one.against, float(blocks.n[j]))
+        limited = _known(value), _known(low), _known(high)
+        required = one.tolerance, _verdict(one, low, high), _required(one)
+        found.append(Disparity(*about, rate, rate_low, rate_high, one.kind, *limited, *required))
     return found
 
 
-def _one_of_each(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """A difference is bounded from both sides by two inequalities, and has one interval."""
-    found, seen = [], set()
-    for one in comparisons:
-        if one.kind == "difference":
-            key = (one.requirement, one.statistic, one.stratum, frozenset({one.group, one.reference}))
-            if key in seen:
-                continue
-            seen.add(key)
-        found.append(one)
-    return found
+def _known(number: float) -> float | None:
+    return float(number) if np.isfinite(number) else None
 
 
-def _scaled(total: float, n: float, start: float, width: float) -> float | None:
-    return float(start + width * total / n) if n > 0 else None
-
-
-def _value(one: Comparison, own: float, other: float | None, share: float) -> float | None:
-    if one.kind == "bound" or other is None:
-        return own if one.kind == "bound" else None
-    base = share * own + (1 - share) * other if one.shared else other
+def _value(one: Comparison, own: float, other: float, share: float) -> float:
+    if one.kind == "bound":
+        return own
+    base = share * own + (1 - share) * other if one.reference is None else other
     if one.kind == "difference":
         return own - base
     own, base = (own, base) if one.low else (1 - own, 1 - base)
-    return own / base if base > 0 else None
+    return own / base if base > 0 else np.nan
 
 
 def _required(one: Comparison) -> str:
     if one.kind == "difference":
         return f"within {one.tolerance:g}"
-    if one.kind == "ratio":
-        return f"at least {one.tolerance:g}" + ("" if one.low else ", of one minus rates")
-    return f"at {'least' if one.low else 'most'} {one.tolerance:g}"
+    of = ", of one minus rates" if one.kind == "ratio" and not one.low else ""
+    return f"at {'most' if np.isinf(one.allowed[0]) else 'least'} {one.tolerance:g}{of}"
 
 
-def _verdict(one: Comparison, low: float | None, high: float | None) -> Verdict:
-    if low is None:
-        return "insufficient evidence"
-    tolerance = one.tolerance
-    if one.kind == "difference":
-        least, most = -tolerance, tolerance
-    elif one.kind == "ratio" or one.low:
-        least, most = tolerance, np.inf
-    else:
-        least, most = -np.inf, tolerance
-    end = np.inf if high is None else high
-    if end < least or low > most:
+def _verdict(one: Comparison, low: float, high: float) -> Verdict:
+    least, most = one.allowed
+    if high < least or low > most:
         return "violated"
-    return "within tolerance" if low >= least and end <= most else "insufficient evidence"
+    return "within tolerance" if low >= least and high <= most else "insufficient evidence"
 
 
-def find_drift(reference: Mapping[Cell, float], history: History) -> tuple[float, Drift | None]:
+def find_periods(constraint: Constraint, history: History, alpha: float) -> list[dict[str, Any]]:
+    """Rates between two records, with intervals; see :meth:`Monitor.history`."""
+    blocks = {(one.statistic, one.who): one.inside for one in find_comparisons(constraint, history.groups[0])}
+    found: list[dict[str, Any]] = []
+    for before, after in pairwise(history.records):
+        sums = history.placed(after.sums - before.sums).astype(np.float64)
+        for (statistic, who), inside in blocks.items():
+            start, width = statistic.range
+            n, total = (np.atleast_1d(part[inside].sum()) for part in block_sums(statistic, sums))
+            if n[0] <= 0:
+                continue
+            ends = (total / n, *evidence.rate_limits(n, total, alpha))
+            rate, low, high = (float(start + width * end[0]) for end in ends)
+            named = {"batch": after.batch, "time": after.time, "group": who, "statistic": statistic.name}
+            strength = float(np.exp(after.evidence))
+            found.append({**named, "rate": rate, "low": low, "high": high, "evidence": strength})
+    return found
+
+
+def find_drift(reference: Mapping[Key, float], history: History) -> tuple[float, Drift | None]:
     """Log of the evidence that shares differ from those of the fit, and the drift if it were told now.
 
     Parameters
@@ -310,31 +270,20 @@ def find_drift(reference: Mapping[Cell, float], history: History) -> tuple[float
         Rows of the fit by cell.
     history : History
     """
-    known, starts = list(reference), history.starts
-    names = [f"the share of {_cell_name(history, cell)}" for cell in known] + ["the share of other groups"]
+    known, starts, numbers = list(reference), history.starts, history.start_numbers
+    names = [f"the share of {GroupName(history.names, cell)}" for cell in known]
     before = np.array([*reference.values(), 0.0])
     rows = np.stack([history.last.sums[:, 0, 0] - one.sums[:, 0, 0] for one in starts])
     places = np.array([known.index(cell) if cell in reference else len(known) for cell in history.cells], int)
     now = np.stack([np.bincount(places, one, len(before)) for one in rows])
     up = (1.0, now.sum(axis=1, keepdims=True), now)
     down = (1.0, np.full((len(starts), 1), before.sum()), before)
-    sides = [least_evidence(up, down, 0.0), least_evidence(down, up, 0.0)]
-    numbers = np.array([one.start for one in starts])
-    each = np.concatenate(sides, axis=1) + np.log(start_weights(numbers))[:, None] - np.log(2 * len(before))
-    total = min(float(np.logaddexp(logsumexp(each), np.log(weight_to_come(numbers)))), _LARGEST)
+    sides = [evidence.least_evidence(up, down, 0.0), evidence.least_evidence(down, up, 0.0)]
+    shares = evidence.start_weights(numbers)[:, None] / (2 * len(before))
+    each = np.concatenate(sides, axis=1) + np.log(shares)
+    total = min(float(np.logaddexp(logsumexp(each), np.log(evidence.weight_to_come(numbers)))), _LARGEST)
     start, j = np.unravel_index(int(each.round(6).argmax()), each.shape)
-    place = int(j) % len(before)
-    return total, Drift(
-        history.last.batch,
-        starts[int(start)].batch,
-        names[place],
-        float(before[place] / before.sum()),
-        float(now[start, place] / max(now[start].sum(), 1)),
-        float(np.exp(total)),
-        history.last.time,
-    )
-
-
-def _cell_name(history: History, cell: Cell) -> str:
-    pairs = zip((*history.controls, *history.features), (*cell[0], *cell[1]), strict=True)
-    return ", ".join(f"{show(name)}={show(value)}" for name, value in pairs)
+    place, last = int(j) % len(before), history.last
+    was, now_is = before[place] / before.sum(), now[start, place] / max(now[start].sum(), 1)
+    what, since = [*names, "the share of other groups"][place], starts[int(start)].batch
+    return total, Drift(last.batch, since, what, float(was), float(now_is), float(np.exp(total)), last.time)

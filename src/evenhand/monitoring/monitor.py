@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -21,13 +21,11 @@ from evenhand.exceptions import InputError, MonitorWarning, UntrustedFileError, 
 from evenhand.files.persistence import load as load_model
 from evenhand.groups.groups import Missing
 from evenhand.groups.names import UnseenRows
-from evenhand.monitoring.batch import Batch, is_empty, read_batch
-from evenhand.monitoring.findings import Alarm, Disparity, Drift, find_alarm, find_disparities, find_drift
-from evenhand.monitoring.history import History
+from evenhand.monitoring import findings
+from evenhand.monitoring.counts import Batch, History, cells_of, read_batch
+from evenhand.monitoring.findings import Alarm, Disparity, Drift
 from evenhand.monitoring.state import read_state, write_state
 from evenhand.requirements.requirement import Constraint
-
-__all__ = ["Monitor"]
 
 _BATCHES_REMEMBERED = 400
 """Batches whose identifiers are kept, to recognise one that comes twice."""
@@ -132,21 +130,14 @@ class Monitor(ShownAsTable):
             )
         missing: Missing = "exclude" if groups.missing == "impute" else groups.missing
         monitor = cls(fitted.constraint, confidence=confidence, pos_label=fitted.pos_label_, missing=missing)
-        strata = [()] if groups.strata is None else groups.strata.keys
-        keys = [(stratum, key) for stratum in strata for key in groups.combinations]
-        counts = dict(zip(keys, groups.counts.tolist(), strict=True))
-        monitor._reference = {cell: float(rows) for cell, rows in counts.items() if rows}
+        names, controls, cells = cells_of(groups)
+        counts = zip(cells, groups.counts.tolist(), strict=True)
+        monitor._reference = {cell: float(rows) for cell, rows in counts if rows}
         negative = next(label for label in fitted.classes_.tolist() if label != fitted.pos_label_)
         monitor._classes = np.array([negative, fitted.pos_label_])
-        cells = tuple(monitor._reference)
-        monitor._history = History(
-            () if groups.strata is None else groups.strata.features,
-            groups.features,
-            cells,
-            (0,) * len(cells),
-            (monitor._history.last.padded(len(cells)),),
-        )
-        monitor._history.check(fitted.constraint)
+        seen, before = tuple(monitor._reference), monitor._history.last.padded(len(monitor._reference))
+        monitor._history = History(names, controls, seen, (0,) * len(seen), (before,))
+        fitted.constraint.check(monitor._history.groups[0])
         return monitor
 
     def update(
@@ -183,11 +174,11 @@ class Monitor(ShownAsTable):
         """
         if late and y_true is None:
             raise InputError("late rows are counted for their labels: pass y_true.")
-        when = self._read_time(time, late=late)
-        if is_empty(*((y_pred,) if data is None else (data,))):
-            warn_user(f"batch {self._history.last.batch + 1} has no rows.", MonitorWarning)
-            history = self._history
-            found = _empty_batch(history)
+        when, history = self._read_time(time, late=late), self._history
+        rows = y_pred if data is None else data
+        if hasattr(rows, "__len__") and not isinstance(rows, str) and not len(rows):
+            warn_user(f"batch {self.batches + 1} has no rows.", MonitorWarning)
+            found = Batch(history.names, history.controls, (), history.last.sums[:0], 0)
         else:
             found = read_batch(
                 y_pred,
@@ -214,32 +205,27 @@ class Monitor(ShownAsTable):
     def _count(self, found: Batch, time: str, identifiers: Sequence[str]) -> None:
         """Count a batch and look; nothing changes if it cannot be counted."""
         history = self._history
-        found = _in_order(found, history)
+        found = history.in_order(found)
         own, labels = ([] if part is None else part.tolist() for part in (self._classes, found.classes))
         if own and labels and own != labels:
             had = (", ".join(map(repr, part)) for part in (labels, own))
             raise InputError("the batch has the labels {}, and earlier ones had {}.".format(*had))
-        new = {cell: int(rows) for cell, rows in zip(found.cells, found.sums[:, 0, 0], strict=True)}
-        new = {cell: rows for cell, rows in new.items() if cell not in history.cells}
-        told = UnseenRows(
-            "groups",
-            (*found.controls, *found.features),
-            [(*stratum, *key) for stratum, key in history.cells],
-            {(*stratum, *key): rows for (stratum, key), rows in new.items()},
-            found.rows,
-        )
+        rows = dict(zip(found.cells, found.sums[:, 0, 0].astype(int).tolist(), strict=True))
+        new = {cell: number for cell, number in rows.items() if cell not in history.cells}
+        told = UnseenRows("groups", found.names, history.cells, new, found.rows)
         if history.cells and told.type_hint:
             raise InputError(f"the batch is not counted: {told.type_hint}")
         added = history.added(found, time)
         if added.cells:
-            added.check(self.constraint)
-            evidence, alarm = find_alarm(self.constraint, added)
+            self.constraint.check(added.groups[0])
+            evidence, alarm = findings.find_alarm(self.constraint, added)
             added = replace(added, records=(*added.records[:-1], replace(added.last, evidence=evidence)))
-            if self.alarm is None and evidence >= self._wanted:
+            wanted = np.log(self._alarm_at)
+            if self.alarm is None and evidence >= wanted:
                 self.alarm = alarm
             if self._reference and self.drift is None:
-                evidence, drift = find_drift(self._reference, added)
-                self.drift = drift if evidence >= self._wanted else None
+                evidence, drift = findings.find_drift(self._reference, added)
+                self.drift = drift if evidence >= wanted else None
         self._history = added
         self._classes = found.classes if self._classes is None else self._classes
         self.excluded_rows += found.excluded
@@ -248,8 +234,8 @@ class Monitor(ShownAsTable):
             warn_user(f"new groups, counted from batch {added.last.batch} on: {told.listed}.", MonitorWarning)
 
     @property
-    def _wanted(self) -> float:
-        return float(-np.log1p(-self.confidence))
+    def _alarm_at(self) -> float:
+        return 1 / (1 - self.confidence)
 
     @property
     def evidence(self) -> float:
@@ -269,9 +255,9 @@ class Monitor(ShownAsTable):
     @property
     def text_features(self) -> set[str]:
         """Features whose values are text."""
-        names = (*self._history.controls, *self._history.features)
-        keys = [(*stratum, *key) for stratum, key in self._history.cells]
-        return {name for k, name in enumerate(names) if any(isinstance(key[k], str) for key in keys)}
+        columns = zip(*self._history.cells, strict=True)
+        named = zip(self._history.names, columns, strict=False)
+        return {name for name, values in named if any(isinstance(one, str) for one in values)}
 
     def disparities(self) -> list[Disparity]:
         """Each group beside what it is compared with, with intervals that hold at all times.
@@ -284,7 +270,7 @@ class Monitor(ShownAsTable):
         """
         if not self._history.cells:
             return []
-        return find_disparities(self.constraint, self._history, 1 - self.confidence)
+        return findings.find_disparities(self.constraint, self._history, 1 - self.confidence)
 
     def to_frame(self, *, backend: Library | None = None) -> Any:
         """The disparities as a table, one row each.
@@ -298,11 +284,10 @@ class Monitor(ShownAsTable):
         -------
         table
         """
-        texts = ("notion", "statistic", "group", "against", "kind", "verdict", "required")
-        names = tuple(Disparity.__dataclass_fields__)
-        numbers = [name for name in names if name not in texts]
+        kinds = {one.name: str(one.type) for one in fields(Disparity)}
+        numbers = [name for name, kind in kinds.items() if kind.startswith("float")]
         rows = [asdict(one) for one in self.disparities()]
-        return make_table(rows, names, numbers=numbers, library=backend or self._library)
+        return make_table(rows, kinds, numbers=numbers, library=backend or self._library)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -313,7 +298,7 @@ class Monitor(ShownAsTable):
             "rows": last.rows,
             "excluded_rows": self.excluded_rows,
             "evidence": self.evidence,
-            "alarm_at": 1 / (1 - self.confidence),
+            "alarm_at": self._alarm_at,
             "alarm": None if self.alarm is None else asdict(self.alarm),
             "drift": None if self.drift is None else asdict(self.drift),
             "disparities": [asdict(one) for one in self.disparities()],
@@ -328,9 +313,9 @@ class Monitor(ShownAsTable):
             ``batch``, the last one of the period, ``time``, ``group``, ``statistic``, ``rate``, ``low``,
             ``high`` and ``evidence``. At most 35 periods are kept.
         """
-        from evenhand.monitoring.periods import periods  # noqa: PLC0415  (only charts need them)
-
-        return periods(self.constraint, self._history, 1 - self.confidence)
+        if not self._history.cells:
+            return []
+        return findings.find_periods(self.constraint, self._history, 1 - self.confidence)
 
     def plot(self) -> Any:
         """Chart of rates over time, and of the evidence; see ``evenhand.charts.history_chart``.
@@ -341,19 +326,14 @@ class Monitor(ShownAsTable):
         """
         from evenhand.charts import history_chart  # noqa: PLC0415  (needs the extra)
 
-        return history_chart(
-            self.history(),
-            alarm_at=1 / (1 - self.confidence),
-            alarm=None if self.alarm is None else self.alarm.batch,
-            confidence=self.confidence,
-        )
+        batch = None if self.alarm is None else self.alarm.batch
+        return history_chart(self.history(), alarm_at=self._alarm_at, alarm=batch, confidence=self.confidence)
 
     def to_prometheus(self) -> str:
         """The figures of now as text that Prometheus reads, such as from the folder of its node exporter."""
-        last = self._history.last
         whole = {
-            "batches": last.batch,
-            "rows": last.rows,
+            "batches": self.batches,
+            "rows": self.rows,
             "evidence": self.evidence,
             "alarm": int(self.alarm is not None),
             "drift": int(self.drift is not None),
@@ -361,15 +341,16 @@ class Monitor(ShownAsTable):
         figures = {name: [f" {number!r}"] for name, number in whole.items()}
         for one in self.disparities():
             names = ("notion", "statistic", "group", "against", "required")
-            texts = {name: str(getattr(one, name)) for name in names}
-            labels = ",".join(f"{name}={_quoted(text)}" for name, text in texts.items())
+            labels = ",".join(f"{name}={_quoted(getattr(one, name))}" for name in names)
             for name in ("rate", "value", "low", "high"):
                 if (number := getattr(one, name)) is not None:
                     figures.setdefault(name, []).append(f"{{{labels}}} {number!r}")
-        return "".join(
-            f"# TYPE evenhand_{name} gauge\n" + "".join(f"evenhand_{name}{part}\n" for part in parts)
+        lines = [
+            line
             for name, parts in figures.items()
-        )
+            for line in (f"# TYPE evenhand_{name} gauge", *(f"evenhand_{name}{part}" for part in parts))
+        ]
+        return "\n".join([*lines, ""])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to one file of counts, completely or not at all.
@@ -454,29 +435,16 @@ class Monitor(ShownAsTable):
         last = self._history.last
         when = f" ({last.time})" if last.time else ""
         line = f"batch {last.batch}{when}: {last.rows:,} rows in all, evidence {self.evidence:.3g} of "
-        parts = [
-            f"{line}{1 / (1 - self.confidence):g}",
-            "no alarm" if self.alarm is None else str(self.alarm),
-        ]
-        if self.drift is not None:
-            parts.append(str(self.drift))
-        return "; ".join(parts)
+        found = [f"{line}{self._alarm_at:g}", "no alarm" if self.alarm is None else str(self.alarm)]
+        return "; ".join(found if self.drift is None else [*found, str(self.drift)])
 
     def _table(self) -> tuple[str, Sequence[str], Iterable[Sequence[object]]]:
         headings = ("group", "against", "rate of", "rate", "value", "interval", "required", "verdict")
-        rows = [
-            (
-                one.group,
-                one.against,
-                one.statistic,
-                _cell(one.rate),
-                _cell(one.value),
-                f"[{_cell(one.low)}, {_cell(one.high)}]",
-                one.required,
-                one.verdict,
-            )
-            for one in self.disparities()
-        ]
+        rows = []
+        for one in self.disparities():
+            rate, value, low, high = map(_cell, (one.rate, one.value, one.low, one.high))
+            about = (one.group, one.against, one.statistic)
+            rows.append((*about, rate, value, f"[{low}, {high}]", one.required, one.verdict))
         return self.headline, headings, rows
 
 
@@ -499,26 +467,3 @@ def _instant(text: str) -> datetime.datetime:
 
 def _short_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _empty_batch(history: History) -> Batch:
-    return Batch(history.controls, history.features, (), history.last.sums[:0], 0)
-
-
-def _in_order(found: Batch, history: History) -> Batch:
-    """The batch with its features in the order of earlier ones."""
-    if not history.features or (found.controls, found.features) == (history.controls, history.features):
-        return found
-    pairs = ((found.controls, history.controls), (found.features, history.features))
-    for own, known in pairs:
-        if set(own) != set(known):
-            raise InputError(
-                f"the batch has the features {', '.join(map(repr, own))}, and earlier ones had "
-                f"{', '.join(map(repr, known))}."
-            )
-    places = [[own.index(name) for name in known] for own, known in pairs]
-    cells = tuple(
-        tuple(tuple(part[k] for k in order) for part, order in zip(cell, places, strict=True))
-        for cell in found.cells
-    )
-    return replace(found, controls=history.controls, features=history.features, cells=cells)  # type: ignore[arg-type]

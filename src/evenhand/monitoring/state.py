@@ -13,53 +13,41 @@ from evenhand.display.text import show
 from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.files.archive import check_memory, read_json
 from evenhand.files.encoding import decode_value, encode_value
+from evenhand.monitoring.counts import History, Record
 from evenhand.monitoring.findings import Alarm, Drift
-from evenhand.monitoring.history import History, Record
 from evenhand.requirements.requirement import Constraint
 
 if TYPE_CHECKING:
     from evenhand.monitoring.monitor import Monitor
 
-__all__ = ["read_state", "write_state"]
-
 _FORMAT, _VERSION = "evenhand monitor", 1
+_SETTINGS = ("constraint", "confidence", "pos_label", "missing")
+_COUNTED = ("excluded_rows", "columns", "_classes", "_reference", "_seen")
+_HISTORY = ("names", "controls", "cells", "known")
 
 
 def write_state(monitor: Monitor) -> bytes:
     """The content of a state file."""
-    history = monitor._history
-    plain = (monitor.constraint, monitor.pos_label, monitor._classes, history.cells, monitor._reference)
-    values, parts = encode_value(plain)
+    plain = {name: getattr(monitor, name) for name in (*_SETTINGS, *_COUNTED)}
+    values, parts = encode_value(plain | {name: getattr(monitor._history, name) for name in _HISTORY})
     for part in parts:
         if not isinstance(part, np.ndarray):
             raise InputError(f"the monitor cannot be saved: its file would hold a {type(part).__name__}.")
     content = {
         "format": _FORMAT,
         "version": _VERSION,
-        "confidence": monitor.confidence,
-        "missing": monitor.missing,
-        "excluded": monitor.excluded_rows,
-        "columns": monitor.columns,
         "values": values,
         "parts": [[part.dtype.str, part.tolist()] for part in parts],
-        "controls": history.controls,
-        "features": history.features,
-        "known": history.known,
-        "records": [_written(one) for one in history.records],
-        "seen": monitor._seen,
+        "records": [{**vars(one), "sums": _numbers(one.sums)} for one in monitor._history.records],
         "alarm": None if monitor.alarm is None else asdict(monitor.alarm),
         "drift": None if monitor.drift is None else asdict(monitor.drift),
     }
     return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _numbers(values: Any) -> Any:
-    """Numbers as JSON, whole ones without a decimal point."""
-    return [int(x) if float(x).is_integer() else float(x) for x in np.ravel(values)]
-
-
-def _written(one: Record) -> dict[str, Any]:
-    return {**vars(one), "sums": _numbers(one.sums) if one.sums.any() else []}
+def _numbers(sums: Any) -> list[float]:
+    """Counts as JSON, whole ones without a decimal point; none if there are no rows."""
+    return [int(x) if x.is_integer() else x for x in np.ravel(sums).tolist()] if sums.any() else []
 
 
 def read_state(data: bytes, max_bytes: int, make: Callable[..., Monitor]) -> Monitor:
@@ -84,34 +72,34 @@ def read_state(data: bytes, max_bytes: int, make: Callable[..., Monitor]) -> Mon
         raise UntrustedFileError(f"it has format {content.get('version')!r}; this version reads {_VERSION}.")
     try:
         parts = [np.array(values, np.dtype(kind).type) for kind, values in content["parts"]]
-        constraint, pos_label, classes, cells, reference = decode_value(content["values"], parts)
-        if not isinstance(constraint, Constraint):
+        plain = decode_value(content["values"], parts)
+        if not isinstance(plain["constraint"], Constraint):
             raise UntrustedFileError("it has no requirement.")
-        found = make(
-            constraint, confidence=content["confidence"], pos_label=pos_label, missing=content["missing"]
-        )
-        known = tuple(map(int, content["known"]))
-        records = tuple(_read(one, len(cells)) for one in content["records"])
-        names = (tuple(map(str, content["controls"])), tuple(map(str, content["features"])))
-        proper = len(known) == len(cells) == len(set(cells)) and records[0].start == 0
-        proper &= all((len(stratum), len(key)) == tuple(map(len, names)) for stratum, key in cells)
-        sums = np.stack([one.sums for one in records])
-        proper &= bool((np.diff(sums, axis=0) >= 0).all() and (sums[..., 1] <= sums[..., 0] + 1e-6).all())
-        order = [(one.batch, one.rows) for one in records]
-        starts = [one.start for one in records if one.start >= 0]
-        proper &= order == sorted(order) and starts == sorted(set(starts))
-        if not proper:
-            raise UntrustedFileError("its groups and counts do not belong together.")
-        found._history = History(*names, cells, known, records)
-        found._classes, found._reference = classes, reference
-        found.excluded_rows, found.columns = int(content["excluded"]), dict(content["columns"])
-        found._seen = [str(one) for one in content["seen"]]
+        found = make(**{name: plain[name] for name in _SETTINGS})
+        records = tuple(_record(one, len(plain["cells"])) for one in content["records"])
+        found._history = History(**{name: plain[name] for name in _HISTORY}, records=records)
+        _check(found._history)
+        for name in _COUNTED:
+            setattr(found, name, plain[name])
         found.alarm, found.drift = _told(Alarm, content["alarm"]), _told(Drift, content["drift"])
         return found
     except UntrustedFileError:
         raise
     except Exception as error:
         raise UntrustedFileError(f"it is damaged: {reason(error)}") from None
+
+
+def _check(history: History) -> None:
+    """Refuse groups and counts that do not belong together."""
+    cells, known, starts = history.cells, tuple(map(int, history.known)), history.start_numbers.tolist()
+    sums = np.stack([one.sums for one in history.records])
+    order = [(one.batch, one.rows) for one in history.records]
+    proper = len(known) == len(cells) == len(set(cells)) and 0 <= history.controls <= len(history.names)
+    proper &= all(len(cell) == len(history.names) for cell in cells)
+    proper &= bool((np.diff(sums, axis=0) >= 0).all() and (sums[..., 1] <= sums[..., 0] + 1e-6).all())
+    proper &= order == sorted(order) and history.records[0].start == 0 and starts == sorted(set(starts))
+    if not proper:
+        raise UntrustedFileError("its groups and counts do not belong together.")
 
 
 def _told(kind: Any, values: dict[str, Any] | None) -> Any:
@@ -123,19 +111,10 @@ def _told(kind: Any, values: dict[str, Any] | None) -> Any:
     return told
 
 
-def _read(one: dict[str, Any], cells: int) -> Record:
-    return Record(
-        int(one["batch"]),
-        int(one["rows"]),
-        _floats(one["sums"], cells, 3, 2),
-        str(one["time"]),
-        int(one["start"]),
-        float(one["evidence"]),
-    )
-
-
-def _floats(values: Any, *shape: int) -> Any:
-    found = np.array(values, np.float64).reshape(shape) if values else np.zeros(shape)
-    if not np.isfinite(found).all() or (found < 0).any():
+def _record(one: dict[str, Any], cells: int) -> Record:
+    values = one["sums"]
+    sums = np.array(values, np.float64).reshape(cells, 3, 2) if values else np.zeros((cells, 3, 2))
+    if not np.isfinite(sums).all() or (sums < 0).any():
         raise UntrustedFileError("its counts are not numbers from 0 on.")
-    return found
+    start, evidence = int(one["start"]), float(one["evidence"])
+    return Record(int(one["batch"]), int(one["rows"]), sums, str(one["time"]), start, evidence)

@@ -10,42 +10,25 @@ affine in the sums over rows, as everything else is. The optimum is found in two
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.exceptions import CertificateError
 from evenhand.groups.groups import Groups
 from evenhand.optimum.problem import FairnessProblem, by_name, multipliers_of
 from evenhand.optimum.solution import Solution
+from evenhand.optimum.two_stages import NOTHING, first_stage, second_stage
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.optimize import Accepted, Optimum, optimize
 from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
-from evenhand.solver.scalars import RowsWithScalars
 
 WORST_GROUP = "largest risk of a group"
 """What is minimised, in the words of a certificate."""
-
-_RANGE = 3.0
-"""Width of the range of t around a number from 0 to 1. Risks of groups are from 0 to 1 as well: t is
-never at an end of its range, and the weights of the groups sum to 1."""
-_SAMPLE, _ROUGH = 2_000, 1e-2
-"""Rows by which t is estimated, and how well: standard errors are of this size."""
-_MANY = 50_000
-"""Number of rows from which a program of all of them takes too long."""
-_SLACKS, _OF_MANY = (1e-3, 1e-2, 1e-1, 0.5), 2
-"""By how much groups may exceed t in the second stage, in units of the tolerance; of many rows, from which of
-them on. Multipliers grow like one over its square root, up to the number of rows (docs/decisions.md)."""
-
-_NOTHING = 1e-12
-"""Weight of a group that is rounding error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,23 +36,21 @@ class MinimaxProblem(FairnessProblem):
     """A fairness problem in which the largest risk of a group is minimised, and then the risk."""
 
     def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
-        oracle = RowsWithScalars(self.ordinary_rows, self.program.scalars + 1)
-        largest = self._largest(estimated(self.ordinary_rows, self.program.scalars + 1, self._largest))
-        any_optimum = replace(accepted, tol=0.5 * accepted.tol, score=None)
-        first = optimize(oracle, largest, any_optimum, self._first_start(start))
-        if first is None:
+        J, least = len(self.linear_constraints), replace(accepted, tol=0.5 * accepted.tol)
+        found = first_stage(self.ordinary_rows, self._capped(0.0), J, least, self._first_start(start))
+        if found is None:
             return None
+        first, multipliers = found
         attained = float(self._values(first).max())
-        quick = give_up(self.oracle.n_rows, accepted)
-        for share in slacks(self.oracle.n_rows):
-            capped = self._capped(attained + share * accepted.tol)
-            try:
-                second = optimize(self.oracle, capped, quick, self._second_start(start))
-            except CertificateError:
-                second = None
-            if second is not None:
-                return self._of_stages(first, second, capped)
-        return None
+
+        def solve(more: float, quick: Accepted) -> Solution | None:
+            capped = self._capped(attained + more)
+            second = optimize(self.oracle, capped, quick, self._second_start(start))
+            if second is None:
+                return None
+            return self._of_stages(first.certificate.bound, multipliers, second, capped)
+
+        return second_stage(self.oracle.n_rows, accepted, solve)
 
     @property
     def _costs(self) -> NDArray[np.float64]:
@@ -88,24 +69,8 @@ class MinimaxProblem(FairnessProblem):
     def _objective(self, rates: CellRates) -> float:
         return float(self._risks.values(np.nan_to_num(rates.rates)).max())
 
-    def _largest(self, middle: float) -> Problem:
-        """Stage 1: minimise t, with c_g - t <= 0. t is within a range around `middle`."""
-        program, J, G = self.program, len(self.linear_constraints), len(self._risks)
-        A, _, hi = self._risks.in_sums(self.masses)
-        low = middle - _RANGE / 2
-        added = np.zeros((J + G, program.A.shape[1] + 1))
-        added[:J, :-1], added[J:, : self.masses.size], added[J:, -1] = program.A, A, -_RANGE
-        return Problem(
-            gain=np.concatenate([np.zeros(program.A.shape[1]), [-_RANGE]]),
-            A=added,
-            lo=np.concatenate([program.lo, np.full(G, -np.inf)]),
-            hi=np.concatenate([program.hi, hi + low]),
-            constant=low,
-            scalars=program.scalars + 1,
-        )
-
     def _capped(self, most: float) -> Problem:
-        """Stage 2: minimise the risk, with c_g <= most."""
+        """Minimise the risk, with c_g <= most."""
         program, risks = self.program, self._risks
         A, _, hi = risks.in_sums(self.masses)
         A = np.hstack([A, np.zeros((len(risks), program.scalars))])
@@ -129,13 +94,13 @@ class MinimaxProblem(FairnessProblem):
         required = multipliers_of(start.rule_multipliers, self.linear_constraints) / self.unit
         of_groups = multipliers_of(start.rule_multipliers, self._risks)
         of_risk = 1.0 + of_groups.sum()
-        return None if of_risk <= _NOTHING else np.concatenate([required, of_groups]) / of_risk
+        return None if of_risk <= NOTHING else np.concatenate([required, of_groups]) / of_risk
 
-    def _of_stages(self, first: Optimum, second: Optimum, capped: Problem) -> Solution:
+    def _of_stages(self, bound: float, least: Vector, second: Optimum, capped: Problem) -> Solution:
         linear, risks = self.linear_constraints, self._risks
         J = len(linear)
-        multipliers = by_name(linear.names, self.unit * first.multipliers[:J])
-        weights = np.where(-first.multipliers[J:] > _NOTHING, -first.multipliers[J:], 0.0)
+        multipliers = by_name(linear.names, self.unit * least[:J])
+        weights = np.where(-least[J:] > NOTHING, -least[J:], 0.0)
         # W is that of the risk plus multiples of the risks of groups. They are scaled so that the weights of
         # these risks sum to 1, because the multiples can be in the thousands, and the rule stays the same.
         scale = 1.0 / (1.0 - float(second.multipliers[J:].sum()))
@@ -149,7 +114,7 @@ class MinimaxProblem(FairnessProblem):
             self._rates(second.totals.sums),
             Certificate(
                 self.unit * float(self._values(second).max()),
-                self.unit * first.certificate.bound,
+                self.unit * bound,
                 self.program.violation(second.totals.sums),
                 WORST_GROUP,
             ),
@@ -195,31 +160,3 @@ def group_risks(masses: NDArray[np.float64], costs: NDArray[np.float64], groups:
     zero = np.zeros(len(held))
     C = costs * share * [1.0, -1.0]
     return LinearConstraints(names, C, (costs[:, 1] * share[:, :, 1]).sum(axis=1), zero, zero)
-
-
-def estimated(rows: Any, scalars: int, make: Callable[[float], Problem]) -> float:
-    """About the optimal t, from a few rows; `make` makes the problem with t in a range around a number.
-
-    If t is in the middle of its range, the width of smoothing does not move its multiplier, and Newton's
-    method goes from one width to the next in a few steps (docs/decisions.md).
-    """
-    middle = 0.5
-    if rows.fast or rows.n_rows <= _SAMPLE:
-        return middle
-    few = RowsWithScalars(rows.sample(_SAMPLE), scalars)
-    found = optimize(few, make(middle), Accepted(_ROUGH, _ROUGH))
-    return middle if found is None else min(1.0, max(0.0, found.certificate.objective))
-
-
-def slacks(n_rows: int) -> tuple[float, ...]:
-    """By how much the second stage may exceed the optimum of the first, in units of the tolerance."""
-    return _SLACKS[_OF_MANY if n_rows > _SAMPLE else 0 :]
-
-
-def give_up(n_rows: int, accepted: Accepted) -> Accepted:
-    """Of many rows, a larger slack is tried before programs of all rows, which take hours."""
-
-    def stop() -> None:
-        raise CertificateError("the second stage is not proven.")
-
-    return replace(accepted, on_failure=stop if n_rows > _MANY else None)

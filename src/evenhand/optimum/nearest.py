@@ -14,34 +14,26 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields, replace
-from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evenhand.exceptions import CertificateError, EvenhandWarning
+from evenhand.exceptions import EvenhandWarning
 from evenhand.optimum.infeasible import root
-from evenhand.optimum.minimax import estimated, give_up, slacks
 from evenhand.optimum.problem import FairnessProblem, by_name
 from evenhand.optimum.solution import Solution
-from evenhand.requirements.constraints import ByConstraint, LinearConstraints
+from evenhand.optimum.two_stages import NOTHING, first_stage, second_stage
+from evenhand.requirements.constraints import ByConstraint
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
-from evenhand.solver.optimize import Accepted, optimize
+from evenhand.solver.optimize import Accepted
 from evenhand.solver.oracle import Vector
-from evenhand.solver.program import Problem
-from evenhand.solver.scalars import RowsWithScalars
 
-_RANGE = 3.0
-"""Width of the range of the scalar around a number from 0 to 1: it is never at an end."""
 _ROUNDS, _NEARER = 20, 0.9
 """By difference one round is enough. By ratio what is attained converges superlinearly (Dinkelbach), and the
 last round, at slightly less, proves it."""
 _SHARPER = 1e-2
 """Of the tolerance, in the first stage: breaking a constraint by v changes a ratio by v / q."""
-_NOTHING = 1e-12
-"""Of multipliers, and of proofs: rounding errors."""
 
 
 def distance(notion: Notion, rates: CellRates) -> float:
@@ -123,23 +115,19 @@ class NearestProblem(FairnessProblem):
         return max(self._goal, distance(self.notion, rates)) / self.unit
 
     def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EvenhandWarning)  # `read` has warned
+        if start is not None and start.rule_multipliers is not None:
+            start = replace(start, multipliers=start.rule_multipliers)
+        with warnings.catch_warnings(action="ignore", category=EvenhandWarning):  # `read` has warned
             least = self._least(accepted)
             if least is None:
                 return None
-            quick = give_up(self.oracle.n_rows, accepted)
-            if start is not None and start.rule_multipliers is not None:
-                start = replace(start, multipliers=start.rule_multipliers)
-            for share in slacks(self.oracle.n_rows):
-                near = self.notion.with_slack(min(1.0, least.attained + share * accepted.tol))
-                try:
-                    second = self._beside(near)._optimal(quick, start)
-                except CertificateError:
-                    second = None
-                if second is not None:
-                    return self._of_stages(least, second, near)
-        return None
+
+            def solve(more: float, quick: Accepted) -> Solution | None:
+                near = self.notion.with_slack(min(1.0, least.attained + more))
+                second = self._beside(near)._optimal(quick, start)
+                return None if second is None else self._of_stages(least, second, near)
+
+            return second_stage(self.oracle.n_rows, accepted, solve)
 
     def _beside(self, notion: Notion) -> FairnessProblem:
         """The requirement together with the notion, as a problem of least risk."""
@@ -149,31 +137,22 @@ class NearestProblem(FairnessProblem):
     def _least(self, accepted: Accepted) -> _Least | None:
         """The first stage: nearer by less than the tolerance until that is proven to be impossible."""
         J, tol = len(self.linear_constraints), accepted.tol
-        sharp = replace(
-            accepted, tol=(_SHARPER if self.notion.compares_by == "ratio" else 0.5) * tol, score=None
-        )
+        sharp = replace(accepted, tol=(_SHARPER if self.notion.compares_by == "ratio" else 0.5) * tol)
         slack, start, best = self._goal, None, None
         for _ in range(_ROUNDS):
             beside = self._beside(self.notion.with_slack(slack))
-            linear, program = beside.linear_constraints, beside.program
-            upper, lower = (J + np.flatnonzero(np.isfinite(end[J:])) for end in (program.hi, program.lo))
-            make = partial(_broken, program, J, upper, lower)
-            middle = estimated(self.ordinary_rows, program.scalars + 1, make)
-            rows = RowsWithScalars(self.ordinary_rows, program.scalars + 1)
-            optimum = optimize(rows, make(middle), sharp, start)
-            if optimum is None:
+            stage = first_stage(self.ordinary_rows, beside.program, J, sharp, start)
+            if stage is None:
                 return best
-            start = optimum.multipliers
-            multipliers = np.concatenate([start[:J], np.zeros(len(linear) - J)])
-            np.add.at(multipliers, np.concatenate([upper, lower]), start[J:])
-            multipliers[np.abs(multipliers) <= _NOTHING] = 0.0
+            optimum, start = stage
+            multipliers = np.where(np.abs(start) <= NOTHING, 0.0, start)
             rates = self._rates(optimum.totals.sums)
             scalars = optimum.totals.sums[self.masses.size : -1]
             attained = self._objective(rates) * self.unit
             bound = self._proven(multipliers, slack, attained) if multipliers[J:].any() else self._goal
             if bound <= self._goal:  # nothing is proven
                 multipliers = np.zeros_like(multipliers)
-            speed = self._speed(multipliers, linear, rates, scalars)
+            speed = self._speed(multipliers, rates, scalars)
             found = _Least(attained, bound, multipliers / speed, rates, scalars)
             best = found if best is None else found.joined(best)
             if best.attained - best.bound <= tol:
@@ -191,17 +170,15 @@ class NearestProblem(FairnessProblem):
 
         if value(low) >= 0:
             return self._goal
-        return high if value(high) <= _NOTHING else root(value, low, high)
+        return high if value(high) <= NOTHING else root(value, low, high)
 
-    def _speed(
-        self, multipliers: Vector, linear: LinearConstraints, rates: CellRates, scalars: Vector
-    ) -> float:
+    def _speed(self, multipliers: Vector, rates: CellRates, scalars: Vector) -> float:
         """How fast a larger tolerance undoes the proof."""
         value, lo, hi = (self.constraint & self.notion).slopes(rates, scalars)
         held = np.where(multipliers > 0, lo, hi)
-        own = slice(len(self.linear_constraints), len(linear))
+        own = slice(len(self.linear_constraints), None)
         speed = abs(float(multipliers[own] @ (value - held)[own]))
-        return speed if speed > _NOTHING else 1.0
+        return speed if speed > NOTHING else 1.0
 
     def _of_stages(self, least: _Least, second: Solution, near: Notion) -> Solution:
         J = len(self.linear_constraints)
@@ -221,22 +198,3 @@ class NearestProblem(FairnessProblem):
             ),
             nearest=near,
         )
-
-
-def _broken(
-    program: Problem, J: int, upper: NDArray[np.intp], lower: NDArray[np.intp], middle: float
-) -> Problem:
-    """Minimise by how much the constraints from the J-th on are broken: a scalar around `middle`."""
-    low = middle - _RANGE / 2
-    wide = np.hstack([program.A, np.zeros((len(program.A), 1))])
-    A = np.concatenate([wide[:J], wide[upper], wide[lower]])
-    A[J : J + len(upper), -1], A[J + len(upper) :, -1] = -_RANGE, _RANGE
-    free = [np.full(len(side), np.inf) for side in (upper, lower)]
-    return Problem(
-        gain=np.append(np.zeros(wide.shape[1] - 1), -_RANGE),
-        A=A,
-        lo=np.concatenate([program.lo[:J], -free[0], program.lo[lower] - low]),
-        hi=np.concatenate([program.hi[:J], program.hi[upper] + low, free[1]]),
-        constant=low,
-        scalars=program.scalars + 1,
-    )

@@ -20,7 +20,6 @@ from evenhand.solver.dense import DenseRows, as_float64, exact_sum
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitioned import PartitionedRows, Sizes
-from evenhand.solver.partitioned_scores import PartitionedScores
 from evenhand.solver.partitions import Part, Partitions
 
 _SUM_TOLERANCE = 1e-3
@@ -154,8 +153,7 @@ def _read_partitions(partitions: Partitions) -> tuple[Oracle, NDArray[np.float64
     if n > 1 and len(firsts) == 1 and None not in firsts:
         _warn_constant()
     masses = exact_sum([part.masses for part in found]) / sizes.weight
-    kind = PartitionedScores if partitions.known else PartitionedRows
-    return kind(partitions, sizes), masses.reshape(-1, 2)
+    return PartitionedRows(partitions, sizes), masses.reshape(-1, 2)
 
 
 def _refuse_bad(what: str, found: Sequence[_Bad], sizes: Sizes) -> None:

@@ -32,6 +32,8 @@ class DenseRows:
         sum of w p over further rows that are selected and not held here.
     index : array of int, optional
         Which rows of another oracle these are, if that matters to it; by default 0 to n - 1.
+    always : int, default=0
+        Number of rows, the last ones, that are always taken (:mod:`evenhand.solver.scalars`).
 
     Examples
     --------
@@ -41,7 +43,7 @@ class DenseRows:
     array([0.1, 0.4])
     """
 
-    fast, most, block = False, ALL, _BLOCK
+    most, block = ALL, _BLOCK
 
     def __init__(
         self,
@@ -50,8 +52,10 @@ class DenseRows:
         *,
         base: Vector | None = None,
         index: NDArray[np.intp] | None = None,
+        always: int = 0,
     ) -> None:
         self.rows = rows
+        self.always = always
         self.weights = weights
         self.base = np.zeros(self.n_columns) if base is None else base
         self._index = index
@@ -141,12 +145,15 @@ class DenseRows:
 
     def sample(self, count: int) -> DenseRows:
         """Take one row at random from each of `count` equal parts of the rows."""
-        count = min(count, self.most)
-        if count >= self.n_rows:
+        count, ordinary = min(count, self.most), self.n_rows - self.always
+        if count >= ordinary:
             return self
         if count not in self._samples:
-            chosen = spread(self.n_rows, count)
-            self._samples = {count: self._some(chosen, self.n_rows / count, base=self.base)}
+            chosen = np.concatenate([spread(ordinary, count), np.arange(ordinary, self.n_rows)])
+            found = self._some(chosen, ordinary / count, base=self.base)
+            if found.weights is not None:
+                found.weights[count:] = self.weights_of(chosen[count:])
+            self._samples = {count: found}
         return self._samples[count]
 
     def near(self, v: Vector, count: int) -> DenseRows:
@@ -157,11 +164,12 @@ class DenseRows:
         return self._some(chosen, base=self.selected((h > 0).astype(np.float64)), index=self.index[chosen])
 
     def _nearest(self, h: Vector, count: int) -> NDArray[np.intp]:
-        return nearest(h, count)
+        ordinary = self.n_rows - self.always
+        return np.concatenate([nearest(h[:ordinary], count), np.arange(ordinary, len(h))])
 
     def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> DenseRows:
         """Some of the rows, with weights times a factor."""
-        return DenseRows(self.take(chosen), factor * self.weights_of(chosen), **more)
+        return DenseRows(self.take(chosen), factor * self.weights_of(chosen), always=self.always, **more)
 
     def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
         """Sum over all rows without smoothing, with the selection of some rows given."""

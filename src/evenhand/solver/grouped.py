@@ -1,23 +1,21 @@
 """Rows with a known group and one score: all but two entries of p are 0.
 
 Row i has p = 1 - eta_i in column 2 m and eta_i in column 2 m + 1, m being its group. Within a group
-h = a + b eta is monotone in eta, so once the scores are sorted every sum is a difference of running totals
-of w, w eta and w eta^2, found by bisection, whatever the number of rows.
+h = a + b eta is monotone in eta, so the optimum is a mixture of thresholds (``thresholds.py``).
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.dense import DenseRows, Index, spread
-from evenhand.solver.oracle import Direct, Smoothed, Totals, Vector
+from evenhand.solver.counted_scores import FEW_ROWS, Interval, count_scores, merged
+from evenhand.solver.dense import DenseRows, Index
+from evenhand.solver.oracle import Direct, Totals, Vector
 from evenhand.solver.program import Problem
-from evenhand.solver.sorted_scores import SortedScores
-from evenhand.solver.thresholds import mix_thresholds
+from evenhand.solver.thresholds import Steps, solve_by_thresholds
 
 _BLOCK = 1 << 16  # rows at a time: a few arrays of half a megabyte stay in the cache
 
@@ -43,7 +41,7 @@ class GroupedRows(DenseRows):
     array([0. , 0. , 0.1, 0.4])
     """
 
-    fast, block = True, _BLOCK
+    block = _BLOCK
 
     def __init__(
         self, eta: NDArray[Any], codes: NDArray[np.integer[Any]], n_groups: int, weights: Vector | None
@@ -56,13 +54,6 @@ class GroupedRows(DenseRows):
     def eta(self) -> NDArray[Any]:
         """Score of each row."""
         return self.rows
-
-    @cached_property
-    def _scores(self) -> SortedScores:
-        if self.weights is None:
-            return SortedScores(self.eta, self.codes, self.n_groups, None)
-        weighty = self.weights > 0  # rows of weight 0 are no reason for a threshold
-        return SortedScores(self.eta[weighty], self.codes[weighty], self.n_groups, self.weights[weighty])
 
     @property
     def n_columns(self) -> int:
@@ -98,41 +89,24 @@ class GroupedRows(DenseRows):
         sums[1::2] = np.bincount(codes, factors * eta, self.n_groups)
         return sums
 
-    def smooth(self, v: Vector, width: float) -> Smoothed:
-        """Sum over all rows, smoothed within `width` of the boundary."""
-        value = 0.0
-        sums = np.zeros(self.n_columns)
-        hessian = np.zeros((self.n_columns, self.n_columns))
-        for m in range(self.n_groups):
-            a, b = v[2 * m], v[2 * m + 1] - v[2 * m]
-            low, high, above = self._scores.ramp(m, a, b, width)
-            w0, w1, w2 = self._scores.moments(m, low, high)
-            u0, u1, _ = self._scores.moments(m, above.start, above.stop)
-            # z = alpha + beta eta on the ramp, 1 above it.
-            alpha, beta = (a + width) / (2 * width), b / (2 * width)
-            chosen, chosen_eta = alpha * w0 + beta * w1 + u0, alpha * w1 + beta * w2 + u1
-            sums[2 * m : 2 * m + 2] = chosen - chosen_eta, chosen_eta
-            value += a * u0 + b * u1 + width * (alpha**2 * w0 + 2 * alpha * beta * w1 + beta**2 * w2)
-            block = np.array([[w0 - 2 * w1 + w2, w1 - w2], [w1 - w2, w2]])
-            hessian[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = block / (2 * width)
-        return Smoothed(float(value), sums, hessian)
-
-    def sample(self, count: int) -> DenseRows:
-        """Take one row at random from each of `count` equal parts of the rows."""
-        count = min(count, self.n_rows)
-        return self._some(spread(self.n_rows, count), self.n_rows / count)
-
     def direct(self, problem: Problem) -> Direct | None:
         """Solve the problem by mixing thresholds in each group."""
-        mixed = mix_thresholds(self._scores, problem)
+
+        def count(asked: list[Interval]) -> list[Any]:
+            return merged([count_scores(self, asked, FEW_ROWS)], [1.0], asked)
+
+        mixed = solve_by_thresholds(problem, self.n_groups, count)
         if mixed is None:
             return None
         multipliers, steps, scalars = mixed
         v = problem.direction(multipliers)[: self.n_columns]
-        selection = steps.selection(self.eta, self.codes)
+        return Direct(multipliers, Totals(*self.by_steps(v, steps), ties=0), steps, scalars)
+
+    def by_steps(self, v: Vector, steps: Steps) -> tuple[float, Vector, Vector]:
+        """Sums of w max(0, h) and of w f p, and the selection f by steps."""
         # Ties do no harm: the steps decide them.
-        totals = Totals(self.positive_part(v, self.scores(v)), self.selected(selection), selection, 0)
-        return Direct(multipliers, totals, steps, scalars)
+        selection = steps.selection(self.eta, self.codes)
+        return self.positive_part(v, self.scores(v)), self.selected(selection), selection
 
     def distinct(self) -> None:
         """Nothing to gain: sums are found by bisection whether scores repeat or not."""

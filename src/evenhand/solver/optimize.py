@@ -281,7 +281,7 @@ class _Smoothed:
 
 def _from_samples(oracle: Oracle, smoothed: _Smoothed, point: Vector) -> Vector:
     """Newton without a start: on a small sample with ever narrower smoothing, then on a larger one."""
-    sample = oracle if oracle.fast else oracle.sample(max(_few(oracle), 400 * len(point)))
+    sample: Oracle = oracle.sample(max(_few(oracle), 400 * len(point)))
     width = 0.1
     while True:
         point = smoothed.descend(sample, point, width=width, precision=1e-2 * width).point
@@ -300,7 +300,7 @@ def _close_in(oracle: Oracle, smoothed: _Smoothed, point: Vector, *, share: floa
     problem = smoothed.problem
     count = min(int(share * oracle.n_rows), oracle.most)
     few = count < _ERRORS * oracle.n_rows / math.sqrt(_larger(oracle))
-    if oracle.fast or oracle.n_rows <= 3 * _SAMPLE or (few and count < int(share * oracle.n_rows)):
+    if oracle.n_rows <= 3 * _SAMPLE or (few and count < int(share * oracle.n_rows)):
         band = _band(oracle, problem.direction(point))
         for width in (_MIDDLE * band, _FINE * band, _FINE * band / 3):
             point = smoothed.descend(oracle, point, width=width, precision=_PRECISION * width).point

@@ -113,9 +113,6 @@ class Distinct:
 class Oracle(Protocol):
     """Weighted rows that the solver sees only through sums and through a few of them."""
 
-    fast: bool
-    """Whether sums cost little for any number of rows: taking fewer rows then gains nothing."""
-
     most: int
     """How many rows may be taken at a time: they have to travel, and to fit into memory."""
 

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.solver.counted_scores import FEW_ROWS, Interval, count_scores, merged
 from evenhand.solver.dense import DenseRows, collapsed, exact_sum, row_hashes, spread, tie_width
 from evenhand.solver.oracle import Direct, Distinct, Smoothed, Totals, Vector
 from evenhand.solver.partitions import Part, Partitions
 from evenhand.solver.program import Problem
+from evenhand.solver.thresholds import Steps, solve_by_thresholds
 
 _AT_LEAST = 20
 """Rows of a sample below the first guess of a distance: they give it to about a quarter."""
@@ -55,8 +57,6 @@ class PartitionedRows:
     >>> PartitionedRows(parts, Sizes((1, 1), 2.0)).smooth(np.array([-0.5, 0.5]), 0.1).sums
     array([0.1, 0.4])
     """
-
-    fast = False
 
     def __init__(self, partitions: Partitions, sizes: Sizes) -> None:
         self.partitions = partitions
@@ -168,13 +168,31 @@ class PartitionedRows:
         """Total weight of the rows that are equal to each of some distinct rows."""
         return self.summed(_weight_of, rows)
 
-    def direct(self, problem: Problem) -> Direct | None:  # noqa: ARG002
-        """No structure to use: rows may be any vectors."""
-        return None
+    def direct(self, problem: Problem) -> Direct | None:
+        """Mix thresholds in each group if groups are known; otherwise rows may be any vectors."""
+        if not self.partitions.known:
+            return None
+
+        def count(asked: list[Interval]) -> list[Any]:
+            found = self.partitions.map(count_scores, asked, FEW_ROWS // len(self.sizes.rows))
+            return merged(found, self._shares, asked)
+
+        mixed = solve_by_thresholds(problem, self.partitions.n_groups, count)
+        if mixed is None:
+            return None
+        multipliers, steps, scalars = mixed
+        positive, sums = zip(
+            *self.partitions.map(_by_steps, problem.direction(multipliers)[: self.n_columns], steps),
+            strict=True,
+        )
+        selection = self.partitions.lazy(_selected_by_steps, steps)
+        return Direct(
+            multipliers, Totals(self._total(positive), self._added(sums), selection, 0), steps, scalars
+        )
 
     def distinct(self) -> Distinct | None:
-        """Collapse copies of rows; None if too many are distinct."""
-        found = self.partitions.map(_distinct)
+        """Collapse copies of rows; None if too many are distinct, or groups are known."""
+        found = [None] if self.partitions.known else self.partitions.map(_distinct)
         if any(part is None for part in found):
             return None
         rows, weights = self._joined([part for part in found if part is not None])
@@ -220,6 +238,14 @@ def _totals(part: Part, v: Vector, given: Given | None) -> tuple[float, Vector, 
 
 def _selection(part: Part, v: Vector, given: Given | None) -> Vector:
     return _decided(part, v, given)[1]
+
+
+def _by_steps(part: Any, v: Vector, steps: Steps) -> tuple[float, Vector]:
+    return part.by_steps(v, steps)[:2]  # type: ignore[no-any-return]
+
+
+def _selected_by_steps(part: Any, steps: Steps) -> Vector:
+    return steps.selection(part.eta, part.codes)
 
 
 def _decided(part: Part, v: Vector, given: Given | None) -> tuple[Vector, Vector, NDArray[np.intp]]:

@@ -1,19 +1,19 @@
 """Free scalars: numbers from 0 to 1 that bounds contain besides sums over rows.
 
 "All rates within d of each other" is l <= q_g <= l + d for some l. Such an l is the selection of one more
-row, which has weight 1, a column of its own, and nothing in the others. So the solver needs to know nothing
-of it.
+row, which has weight 1, a column of its own, and nothing in the others. Such a row is always taken, and never
+decided by the sign of h: it has the weight of all rows together, and a wrong one is far from the optimum,
+however small its h.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.dense import DenseRows, nearest, spread
+from evenhand.solver.dense import DenseRows
 from evenhand.solver.oracle import Direct, Distinct, Oracle, Smoothed, Totals, Vector
 from evenhand.solver.program import Problem
 
@@ -38,7 +38,7 @@ class RowsWithScalars:
     def __init__(self, inner: Oracle, scalars: int) -> None:
         self.inner = inner
         self.scalars = scalars
-        self.fast, self.most = inner.fast, inner.most
+        self.most = inner.most
 
     @property
     def n_rows(self) -> int:
@@ -75,12 +75,12 @@ class RowsWithScalars:
         matrix = np.zeros((n + K, self.n_columns))
         matrix[:n, : self.inner.n_columns] = rows.matrix
         matrix[n:, self.inner.n_columns :] = np.eye(K)
-        return _DenseRowsWithScalars(
+        return DenseRows(
             matrix,
             np.concatenate([rows.weights_of(slice(None)), np.ones(K)]),
             base=np.concatenate([rows.base, np.zeros(K)]),
             index=np.concatenate([rows.index, self.inner.n_rows + np.arange(K)]),
-            scalars=K,
+            always=K,
         )
 
     def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
@@ -119,44 +119,8 @@ class RowsWithScalars:
             return self.joined(found.totals(v[:D], values[:n]), v, values[n:])
 
         every = self._extended(found.rows)
-        rows = _DenseRowsWithScalars(every.matrix, every.weights, base=every.base, scalars=self.scalars)
+        rows = DenseRows(every.matrix, every.weights, base=every.base, always=self.scalars)
         return Distinct(rows, totals)
-
-
-class _DenseRowsWithScalars(DenseRows):
-    """Rows whose last ones stand for scalars, which are never decided by the sign of h.
-
-    A scalar has the weight of all rows together: a wrong one is far from the optimum, however small its |h|.
-    """
-
-    def __init__(
-        self,
-        rows: NDArray[Any],
-        weights: Vector | None,
-        *,
-        base: Vector | None,
-        index: NDArray[np.intp] | None = None,
-        scalars: int,
-    ) -> None:
-        super().__init__(rows, weights, base=base, index=index)
-        self.scalars = scalars
-
-    def sample(self, count: int) -> DenseRows:
-        """Take about `count` rows, and the scalars."""
-        ordinary = self.n_rows - self.scalars
-        if count >= ordinary:
-            return self
-        chosen = np.concatenate([spread(ordinary, count), np.arange(ordinary, self.n_rows)])
-        weights = self.weights_of(chosen) * np.where(np.arange(len(chosen)) < count, ordinary / count, 1.0)
-        return _DenseRowsWithScalars(self.take(chosen), weights, base=self.base, scalars=self.scalars)
-
-    def _nearest(self, h: Vector, count: int) -> NDArray[np.intp]:
-        ordinary = self.n_rows - self.scalars
-        return np.concatenate([nearest(h[:ordinary], count), np.arange(ordinary, len(h))])
-
-    def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> DenseRows:
-        weights = factor * self.weights_of(chosen)
-        return _DenseRowsWithScalars(self.take(chosen), weights, scalars=self.scalars, **more)
 
 
 def without_scalars(rows: DenseRows, n_columns: int) -> tuple[DenseRows, NDArray[np.bool_]]:

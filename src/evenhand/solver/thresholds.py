@@ -9,18 +9,20 @@ together) thresholds are mixed; where only one number of the group counts, anoth
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from evenhand.solver.linear import Program, snapped
+from evenhand.solver.counted_scores import WHOLE, CountedScores, Interval, edge_between, root_of
+from evenhand.solver.linear import METHODS, Program, snapped
 from evenhand.solver.oracle import ROUNDING, Vector
 from evenhand.solver.program import Problem
-from evenhand.solver.sorted_scores import SortedScores, edge_between, root_of
 
+_MAX_COUNTS = 12  # a limit on time only: six finer counts take an interval down to neighbouring numbers
 _MAX_ROUNDS = 200  # a limit on time only: a round either adds a corner or is the last
 _FIRST = 16  # thresholds at the start: a round costs more than a few columns that are not needed
 _BETWEEN = 5  # on each side of a new corner: they narrow down the next one fourfold
@@ -34,9 +36,11 @@ _SURE = 1e-9  # log-odds are those of scores at least this far from 0 and 1
 _PRICE = 1e3  # of breaking a bound; where the multipliers need more, Newton takes over
 
 Corner = tuple[int, int]
-"""A range of positions in a group's sorted scores."""
+"""A range of positions in a group's scores."""
 Corners = dict[Corner, Vector]
 """The sums of each corner."""
+Mixture: TypeAlias = "tuple[Vector, Steps, Vector]"
+"""Multipliers, the selection, and scalars."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,48 +82,70 @@ class Steps:
         return np.asarray(chances[place])
 
 
-def mix_thresholds(scores: SortedScores, problem: Problem) -> tuple[Vector, Steps, Vector] | None:
-    """Solve over mixtures of thresholds.
+def solve_by_thresholds(
+    problem: Problem, n_groups: int, count: Callable[[list[Interval]], list[Any]]
+) -> Mixture | None:
+    """Solve over mixtures of thresholds, with scores counted as finely as the optimum needs it.
 
     Parameters
     ----------
-    scores : SortedScores
     problem : Problem
+    n_groups : int
+    count : function
+        For some intervals, the table of each (:class:`CountedScores`).
 
     Returns
     -------
     tuple of (multipliers, Steps, scalars), or None
         None if the linear program failed or bounds had to be broken.
     """
-    corners: list[Corners] = [{} for _ in range(scores.n_groups)]
-    for m in range(scores.n_groups):
-        _add(scores, m, corners[m], _first_corners(scores, m))
+    tables = [np.empty((0, 4)) for _ in range(n_groups)]
+    asked: list[Interval] = [(m, *WHOLE) for m in range(n_groups)]
+    for _ in range(_MAX_COUNTS):
+        for (m, _, _), table in zip(asked, count(asked), strict=True):
+            tables[m] = np.concatenate([tables[m], table])
+        groups = [CountedScores(table) for table in tables]
+        mixed = mix_thresholds(groups, problem)
+        if mixed is None:
+            return None
+        v, asked = problem.direction(mixed[0]), []
+        for m, (group, *own) in enumerate(zip(groups, mixed[1].edges, mixed[1].chances, strict=True)):
+            places = group.unclear(v[2 * m : 2 * m + 2], *own)
+            asked += [(m, low, high) for low, high in group.table[places, :2].tolist()]
+            tables[m] = np.delete(group.table, places, axis=0)
+        if not asked:
+            return mixed
+    return None
+
+
+def mix_thresholds(groups: Sequence[CountedScores], problem: Problem) -> Mixture | None:
+    """Solve over mixtures of thresholds on given scores and intervals; see :func:`solve_by_thresholds`."""
+    corners: list[Corners] = [{} for _ in groups]
+    for scores, known in zip(groups, corners, strict=True):
+        end = len(scores)
+        first = [end, *np.linspace(0, end, _FIRST + 1).astype(int).tolist()]  # no one, everyone, and between
+        _add(scores, known, [(position, end) for position in first])
     for _ in range(_MAX_ROUNDS):
         solved = _master(problem, corners)
         if solved is None:
             return None
         shares, multipliers, worth, scalars, broken = solved
         v = problem.direction(multipliers)
-        wanted = np.zeros(scores.n_groups, np.bool_)
-        for m, known in enumerate(corners):
-            corner = scores.best_threshold(m, v)
-            gain = float(v[2 * m : 2 * m + 2] @ scores.sums_between(m, corner))
-            wanted[m] = corner not in known and gain > worth[m] + _WORTH
-        if not wanted.any():
-            if broken:
-                return None
-            return multipliers, _steps(scores, corners, shares, problem, v), scalars
-        for m in np.flatnonzero(wanted).tolist():
-            further = _around(scores, m, scores.best_threshold(m, v), corners[m])
-            corners[m] = _in_use(corners[m], shares[m])
-            _add(scores, m, corners[m], further)
+        improved = False
+        for m, (scores, known) in enumerate(zip(groups, corners, strict=True)):
+            own = v[2 * m : 2 * m + 2]
+            corner = scores.best_threshold(own)
+            if corner not in known and own @ scores.sums_between(corner) > worth[m] + _WORTH:
+                improved, further = True, _around(scores, corner, known)
+                corners[m] = _in_use(known, shares[m])
+                _add(scores, corners[m], further)
+        if not improved:
+            return None if broken else (multipliers, _steps(groups, corners, shares, problem, v), scalars)
     return None
 
 
-def _add(scores: SortedScores, m: int, known: Corners, corners: list[Corner]) -> None:
-    for corner in corners:
-        if corner not in known:
-            known[corner] = scores.sums_between(m, corner)
+def _add(scores: CountedScores, known: Corners, corners: list[Corner]) -> None:
+    known |= {corner: scores.sums_between(corner) for corner in corners if corner not in known}
 
 
 def _in_use(known: Corners, shares: Vector) -> Corners:
@@ -129,23 +155,16 @@ def _in_use(known: Corners, shares: Vector) -> Corners:
     return {order[k][0]: known[order[k][0]] for k in range(len(order)) if any(abs(k - u) <= 2 for u in used)}
 
 
-def _first_corners(scores: SortedScores, m: int) -> list[Corner]:
-    """No one, everyone, and some thresholds in between."""
-    start, end = scores.span(m)
-    positions = np.linspace(start, end, _FIRST + 1).astype(int).tolist()
-    return [(end, end), *((scores.before_ties(m, position), end) for position in positions)]
-
-
-def _around(scores: SortedScores, m: int, corner: Corner, known: Corners) -> list[Corner]:
+def _around(scores: CountedScores, corner: Corner, known: Corners) -> list[Corner]:
     """A corner, and some between it and its neighbours, where the next one wanted will lie."""
-    start, end = scores.span(m)
+    end = len(scores)
     if corner[1] != end:  # low scores are selected
         return [corner]
     lows = [low for low, high in known if high == end]
-    low = max((other for other in lows if other < corner[0]), default=start)
+    low = max((other for other in lows if other < corner[0]), default=0)
     high = min((other for other in lows if other > corner[0]), default=end)
     between = [*np.linspace(low, corner[0], _BETWEEN), *np.linspace(corner[0], high, _BETWEEN)]
-    return [corner, *((scores.before_ties(m, int(position)), end) for position in between)]
+    return [corner, *((int(position), end) for position in between)]
 
 
 def _master(
@@ -165,14 +184,15 @@ def _master(
     size = np.abs(bounds).max(axis=0, initial=0.0)
     scale = 1.0 / np.where(size > 0, size, 1.0)
     unit = max(float(np.abs(sums @ problem.gain).max(initial=0.0)), np.finfo(float).tiny)
-    answer = Program(
+    program = Program(
         cost=-(sums @ problem.gain) / unit,
         matrix=np.hstack([bounds * scale, np.vstack([np.eye(M)[owner], np.zeros((D - 2 * M, M))])]),
         lower=np.concatenate([problem.lo * scale, np.ones(M)]),
         upper=np.concatenate([problem.hi * scale, np.ones(M)]),
         elastic=J,
         price=_PRICE,
-    ).solve()
+    )
+    answer = next((found for found in map(program.solve, METHODS) if found is not None), None)
     if answer is None:
         return None
     shares = [answer.values[: len(owner)][owner == m] for m in range(M)]
@@ -183,36 +203,32 @@ def _master(
 
 
 def _steps(
-    scores: SortedScores, corners: list[Corners], shares: list[Vector], problem: Problem, v: Vector
+    groups: Sequence[CountedScores],
+    corners: list[Corners],
+    shares: list[Vector],
+    problem: Problem,
+    v: Vector,
 ) -> Steps:
-    """Add up the mixture: each corner is 1 on a range of the sorted scores."""
-    edges, chances = [], []
-    for m, each in enumerate(corners):
-        start, end = scores.span(m)
+    """Add up the mixture: each corner is 1 on a range of the scores."""
+    found = []
+    for m, (scores, each) in enumerate(zip(groups, corners, strict=True)):
         mixed = dict(zip(each, shares[m].tolist(), strict=True))
         if sum(share > 0 for share in mixed.values()) > 1:
-            target = np.array([each[corner] for corner in mixed]).T @ shares[m]
+            target = np.array(list(each.values())).T @ shares[m]
             counts = np.vstack([problem.gain, problem.A])[:, 2 * m : 2 * m + 2]
-            mixed = _one_threshold(scores, m, target, counts) or _least_random(scores, m, target) or mixed
-        jumps: dict[int, float] = {}
+            mixed = _one_threshold(scores, target, counts) or _least_random(scores, target) or mixed
+        jumps = np.zeros(len(scores) + 1)
         for (low, high), share in mixed.items():
-            if share > 0 and high > low:
-                jumps[low] = jumps.get(low, 0.0) + share
-                jumps[high] = jumps.get(high, 0.0) - share
-        inner = sorted(position for position in jumps if start < position < end)
-        level = jumps.get(start, 0.0)
-        levels = [level]
-        for position in inner:
-            level += jumps[position]
-            levels.append(level)
-        own_edges, own_levels = _edges(scores, m, inner, snapped(np.array(levels)), v[2 * m : 2 * m + 2])
-        edges.append(own_edges)
-        chances.append(own_levels)
-    return Steps(tuple(edges), tuple(chances))
+            jumps[low] += share
+            jumps[high] -= share
+        inner = np.flatnonzero(jumps[1:-1]) + 1
+        levels = snapped(np.cumsum(jumps)[[0, *inner]])
+        found.append(_edges(scores, inner.tolist(), levels, v[2 * m : 2 * m + 2]))
+    return Steps(*zip(*found, strict=True))
 
 
 def _one_threshold(
-    scores: SortedScores, m: int, target: Vector, counts: NDArray[np.float64]
+    scores: CountedScores, target: Vector, counts: NDArray[np.float64]
 ) -> dict[Corner, float] | None:
     """Shares of two neighbouring thresholds that are worth as much as given sums; None if there are none.
 
@@ -222,32 +238,26 @@ def _one_threshold(
     _, sizes, directions = np.linalg.svd(counts)
     if sizes[1] > ROUNDING * sizes[0]:
         return None
-    cuts = scores.cuts(m)
-    weight, weight_eta, _ = scores.moments(m, cuts, cuts[-1:])
-    over = np.column_stack([weight - weight_eta, weight_eta]) @ directions[0] - target @ directions[0]
+    over = (scores.above - target) @ directions[0]
     crossed = np.flatnonzero(over[:-1] * over[1:] <= 0)
     if not len(crossed):
         return None
     share = over[crossed] / np.where(over[crossed] == 0, 1.0, over[crossed] - over[crossed + 1])
-    mass = -np.diff(weight)
-    mean = -np.diff(weight_eta) / np.where(mass > 0, mass, 1.0)
-    worth = mass * logit(np.clip(mean, _SURE, 1 - _SURE))
-    worth = np.append(worth[::-1].cumsum()[::-1], 0.0)  # of all scores from a cut on
+    worth = scores.table[:, 2] * logit(np.clip(scores.mean, _SURE, 1 - _SURE))
+    worth = np.append(worth[::-1].cumsum()[::-1], 0.0)  # of all scores from a position on
     best = int(((1 - share) * worth[crossed] + share * worth[crossed + 1]).argmax())
-    place, end = crossed[best], int(cuts[-1])
-    return {(int(cuts[place]), end): 1 - share[best], (int(cuts[place + 1]), end): share[best]}
+    place, end = int(crossed[best]), len(scores)
+    return {(place, end): 1 - share[best], (place + 1, end): share[best]}
 
 
-def _least_random(scores: SortedScores, m: int, target: Vector) -> dict[Corner, float] | None:
+def _least_random(scores: CountedScores, target: Vector) -> dict[Corner, float] | None:
     """Shares of thresholds with given sums that randomise the fewest rows of a group; None if not found.
 
     Above a threshold everyone is selected, between it and a lower one a share of the rows, below no one. The
     sums of both thresholds and the target are on a line.
     """
-    cuts = scores.cuts(m)
-    weight, weight_eta, _ = scores.moments(m, cuts, cuts[-1:])
-    sums = np.column_stack([weight - weight_eta, weight_eta])
-    upper = np.unique(np.linspace(0, len(cuts) - 1, _UPPER).astype(np.intp))
+    sums, weight = scores.above, scores.above.sum(axis=1)
+    upper = np.unique(np.linspace(0, len(scores), _UPPER).astype(np.intp))
     upper = upper[(sums[upper] <= target).all(axis=1)]
     ray = target - sums[upper]
 
@@ -272,20 +282,18 @@ def _least_random(scores: SortedScores, m: int, target: Vector) -> dict[Corner, 
         return None
     mixed: dict[Corner, float] = {}
     for place, share in zip(three, shares.tolist(), strict=True):
-        corner = int(cuts[place]), int(cuts[-1])
+        corner = int(place), len(scores)
         mixed[corner] = mixed.get(corner, 0.0) + share
     return mixed
 
 
-def _edges(
-    scores: SortedScores, m: int, positions: list[int], levels: Vector, v: Vector
-) -> tuple[Vector, Vector]:
+def _edges(scores: CountedScores, positions: list[int], levels: Vector, v: Vector) -> tuple[Vector, Vector]:
     """Scores at which the selection of a group changes, and the selection between them.
 
     Where a single score is randomised, edges are as near to it as can be: new rows beside it are decided by
     the sign of h, as it is the only one that the optimum randomises.
     """
-    gaps = [scores.gap(m, position) for position in (scores.span(m)[0], *positions, scores.span(m)[1])]
+    gaps = [scores.gap(position) for position in (0, *positions, len(scores))]
     near: list[float | None] = [None] * len(gaps)
     for k, level in enumerate(levels.tolist()):
         if 0.0 < level < 1.0 and gaps[k][1] == gaps[k + 1][0]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.posteriors.posteriors import DensePosteriors, GroupedScores, Posteriors
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.partitioned_scores import UnsortedScores
+from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.partitions import Part, Partitions
 
 Columns = Mapping[str, NDArray[Any]]
@@ -82,7 +82,7 @@ class Layout:
         """The same as rows of the solver."""
         weights = columns.get("weights")
         if self.known:
-            return UnsortedScores(columns["eta"], columns["codes"], self.n_groups, weights)
+            return GroupedRows(columns["eta"], columns["codes"], self.n_groups, weights)
         if self.n_strata is None:
             return DenseRows(columns["posteriors"], weights)
         # Zeros in the other strata, as the solver's rows are alike.

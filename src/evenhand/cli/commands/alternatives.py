@@ -6,13 +6,10 @@ import json
 from pathlib import Path
 
 import evenhand as eh
-from evenhand.cli.bands import read_bands
 from evenhand.cli.estimators import EstimatorName, estimator_for
 from evenhand.cli.messages import in_options
-from evenhand.cli.options import Bands, Names, RunOptions, column_names, columns_in
+from evenhand.cli.options import Bands, Names, Required, RunOptions
 from evenhand.cli.output import check_paths, print_note, print_result
-from evenhand.cli.required import read_reference
-from evenhand.cli.table_rows import as_value, groups_of_files, scan_rows
 from evenhand.exceptions import InputError
 
 
@@ -71,16 +68,15 @@ def alternatives(
     out
         HTML file for the page.
     """
+    from evenhand.cli.required import read_groups  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.table_rows import as_value, column_names  # noqa: PLC0415
+
     if (prediction is None) == (score is None):
         raise InputError("pass the model's decisions as --prediction, or its scores as --score.")
     check_paths([table, run.config], [out], force=run.force)
-    columns = columns_in(table)
-    features = column_names(sensitive, columns)
-    left_out = column_names(drop, columns, "--drop") if drop else []
-    groups = groups_of_files([table], features, features, read_bands(bands, features))
-    lazy = scan_rows(table, columns, groups)
-    named = read_reference(reference, features, lazy)
-    rows = lazy.collect()
+    given = read_groups(table, sensitive, bands, Required(reference=reference))
+    features, rows = given.features, given.rows.collect()
+    left_out = column_names(drop, rows.columns, "--drop") if drop else []
     own = prediction or score or ""
     X = rows.drop(target, *features, *{own, *left_out} - {target, *features})
     words = {"approval_rate": "--approval-rate", "sensitive_features": "--sensitive", "y": "--target"}
@@ -90,7 +86,7 @@ def alternatives(
             X,
             rows[target],
             sensitive_features=rows.select(features),
-            reference=named,
+            reference=given.reference,
             margin=margin,
             approval_rate=approval_rate,
             estimator=estimator_for(estimator, X) or eh.TabularClassifier(),

@@ -7,23 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import evenhand as eh
-from evenhand.cli.bands import read_bands
 from evenhand.cli.exit_codes import exit_code, requested
 from evenhand.cli.messages import audit_parameters, in_options
-from evenhand.cli.options import (
-    Bands,
-    BiasAudit,
-    Gate,
-    Names,
-    Required,
-    RunOptions,
-    column_names,
-    columns_in,
-    control_names,
-)
+from evenhand.cli.options import Bands, BiasAudit, Gate, Names, Required, RunOptions
 from evenhand.cli.output import check_paths, print_note, print_result
-from evenhand.cli.required import against_reference, read_reference, requirement
-from evenhand.cli.table_rows import as_value, default_positive, distinct_values, groups_of_files, scan_rows
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
 
@@ -88,8 +75,9 @@ def audit(
     report
         HTML file for the report.
     """
-    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time)
-    from evenhand.cli.junit import write_junit  # noqa: PLC0415
+    from evenhand.cli.junit import write_junit  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.required import against_reference, read_groups, requirement  # noqa: PLC0415
+    from evenhand.cli.table_files import reading  # noqa: PLC0415
 
     constraint = requirement(required, table)
     if required.no_worse and before is None:
@@ -101,17 +89,17 @@ def audit(
     gate.check(constraint, tested=bool(required.reference))
     tables.check()
     check_paths([table, run.config], [report, tables.csv, gate.junit], force=run.force)
-    features = column_names(sensitive, columns_in(table))
-    controls = [name for name in control_names(required, table) if name not in features]
-    used = [name for name in (prediction, score, label, weight, before, *controls) if name is not None]
     words = audit_parameters(label=label, prediction=prediction, before=before)
-    with table_files.reading(table), in_options(words):
-        table_files.refuse_unknown(table, features, columns_in(table))
-        groups = groups_of_files([table], [*features, *controls], features, read_bands(bands, features))
-        rows = scan_rows(table, [*used, *features], groups)
-        named = read_reference(required.reference, features, rows)
+    with reading(table), in_options(words):
+        columns = [prediction, score, label, weight, before]
+        given = read_groups(table, sensitive, bands, required, columns)
+        features, rows = given.features, given.rows
         pos_label = _positive_label(rows, positive, label, None if threshold is not None else prediction)
-        settings: dict[str, Any] = {"reference": named, "confidence": confidence, "missing": required.missing}
+        settings: dict[str, Any] = {
+            "reference": given.reference,
+            "confidence": confidence,
+            "missing": required.missing,
+        }
         more: dict[str, Any] = {}
         if score is not None:
             known = None if label is None else pos_label
@@ -128,11 +116,11 @@ def audit(
                 prediction,
                 features,
                 data=rows,
-                control_features=controls or None,
+                control_features=given.controls or None,
                 constraint=(  # between groups, the reference is that of the significance tests alone
                     constraint
                     if required.against == "groups"
-                    else against_reference(constraint, required, named)
+                    else against_reference(constraint, required, given.reference)
                 ),
                 before=before,
                 sample_weight=weight,
@@ -141,7 +129,7 @@ def audit(
                 threshold=threshold,
                 **settings,
             )
-            if named is not None:
+            if given.reference is not None:
                 more = {"significance": found.significance(), **more}
             ratios = None
             if tables.format == "ll144":
@@ -162,6 +150,8 @@ def audit(
 
 def _positive_label(rows: Any, positive: str | None, label: str | None, decision: str | None) -> Any:
     """The positive label as a value of its column; that of decisions if labels are not known."""
+    from evenhand.cli.table_rows import as_value, default_positive, distinct_values  # noqa: PLC0415
+
     column = label or decision
     if positive is not None and column is not None:
         return as_value(distinct_values(rows, column), positive)

@@ -13,9 +13,8 @@ from evenhand.cli.exit_codes import FailOn, exit_code, requested
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import Batches, Learning, Required, RunOptions
 from evenhand.cli.output import check_paths, print_note, print_result, visible
-from evenhand.cli.required import in_files, requirement, with_nearest_options
 from evenhand.display.progress import waiting
-from evenhand.exceptions import InfeasibleError, InputError
+from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
     from evenhand.cli.fitting import Fitted
@@ -67,7 +66,7 @@ def fit(
         File for the report: HTML, or Markdown for a model card if it ends in .md.
     """
     from evenhand.cli.fitting import fit_file  # noqa: PLC0415  (start-up time)
-    from evenhand.cli.table_files import count_rows  # noqa: PLC0415
+    from evenhand.cli.required import in_file, requirement  # noqa: PLC0415
     from evenhand.data.checks import check_fraction  # noqa: PLC0415
 
     constraint = requirement(required, table)
@@ -83,28 +82,23 @@ def fit(
     if confidence is not None:
         check_fraction("--confidence", confidence)
     check_paths([table, learning.test, run.config], [out, report], force=run.force)
-    constraint, groups = in_files(constraint, required, learning, table)
+    constraint, file = in_file(constraint, required, learning, table)
     settings = {
         "constraint": constraint,
-        "aware": learning.usable(table),
+        "aware": file.usable,
         "missing": required.missing,
         "guarantee": confidence,
         **of_method,
     }
     with in_options():
-        rows = count_rows(table)
-        large = rows > batches.max_samples
-        if batches.scratch is not None and not large:
+        rows = file.labels[1]
+        if batches.scratch is not None and rows <= batches.max_samples:
             raise InputError(
                 f"--scratch is for files of more than --max-samples rows, and {table.name} has {rows:,}."
             )
-        try:
-            in_batches = batches if large else None
-            done = fit_file(table, learning, groups, settings, in_batches, report=report is not None)
-        except InfeasibleError as error:
-            raise with_nearest_options(error, constraint) from error
-    eh.save(done.model, out, overwrite=run.force, source=done.source)
-    if large:
+        done = fit_file(file, settings, batches, report=report is not None)
+    eh.save(done.model, out, overwrite=run.force, source=file.source)
+    if rows > batches.max_samples:
         print_note(
             f"evenhand: {table.name} has {rows:,} rows, and models learned from at most "
             f"{batches.max_samples:,} of them; --max-samples sets that number."

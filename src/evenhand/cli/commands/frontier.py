@@ -11,7 +11,6 @@ import evenhand as eh
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import Flag, Learning, Required, RunOptions
 from evenhand.cli.output import check_paths, print_note, print_result
-from evenhand.cli.required import in_files, requirement
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
 
@@ -49,6 +48,10 @@ def frontier(
     out
         HTML file for the report, with a slider over the tolerance.
     """
+    import polars as pl  # noqa: PLC0415  (start-up time)
+
+    from evenhand.cli.required import in_file, requirement  # noqa: PLC0415
+
     if over is None:
         if required.difference is not None or required.ratio is not None:
             raise InputError(
@@ -66,16 +69,14 @@ def frontier(
     if tolerances is not None and tolerances < 2:
         raise InputError(f"--tolerances must be at least 2, got {tolerances}.")
     check_paths([table, learning.test, run.config], [out], force=run.force)
-    constraint, groups = in_files(constraint, required, learning, table)
+    constraint, file = in_file(constraint, required, learning, table)
     with in_options():
-        train, test = learning.parts(table, groups)
-        for note in learning.notes(table, train.X):
+        train, test = (file.part(pl.concat(part.batches())) for part in file.parts())
+        for note in file.notes():
             print_note(f"evenhand: {note}")
         models = {
-            name: learning.classifier(
-                train.X, train.y, constraint=constraint, aware=used, missing=required.missing
-            )
-            for name, used in [("blind", False), ("aware", learning.usable(table))]
+            name: file.classifier(constraint=constraint, aware=used, missing=required.missing)
+            for name, used in [("blind", False), ("aware", file.usable)]
             if name == "blind" or used
         }
         curves = eh.frontier(

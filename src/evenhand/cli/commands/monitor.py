@@ -12,13 +12,10 @@ from cyclopts import Parameter
 
 import evenhand as eh
 from evenhand._atomic import written_at_once
-from evenhand.cli.bands import GroupColumns, read_bands
 from evenhand.cli.exit_codes import VIOLATED
 from evenhand.cli.messages import in_options
-from evenhand.cli.options import Bands, Flag, Json, Names, Required, column_names, columns_in, control_names
+from evenhand.cli.options import Bands, Flag, Json, Names, Required
 from evenhand.cli.output import check_paths, print_result, visible
-from evenhand.cli.required import against_reference, read_reference, requirement
-from evenhand.cli.table_rows import as_value, default_positive, distinct_values, groups_of_files, scan_rows
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +29,9 @@ class Stream:
 
     model: Path | None = None
     """File of a model whose requirement and population are watched."""
+
+    trusted: Names = ()
+    """Full name of a class or function of your own in that model, as in predict; may be repeated."""
 
     sensitive: Names = ()
     """Columns of sensitive features, separated by commas or by repeating the option."""
@@ -123,12 +123,16 @@ def monitor(
 
 def _made(table: Path, stream: Stream, required: Required, confidence: float) -> Monitor:
     """A monitor, with the columns that it reads from files."""
+    from evenhand.cli.required import against_reference, read_groups, requirement  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.table_rows import as_value, default_positive, distinct_values  # noqa: PLC0415
+
     names = {"prediction": stream.prediction, "label": stream.label}
     edges: dict[str, Any]
     if stream.model is not None:
         if stream.sensitive or stream.bands or required != Required():
             raise InputError("--model has its requirement and groups: leave out --sensitive and tolerances.")
-        fitted: Any = eh.load(stream.model)
+        with in_options():
+            fitted: Any = eh.load(stream.model, trusted=stream.trusted)
         found = eh.Monitor.from_model(fitted, confidence=confidence)
         edges = dict(getattr(fitted._source, "bands", {}))
         controls = [] if fitted.strata_ is None else list(fitted.strata_.features)
@@ -139,18 +143,14 @@ def _made(table: Path, stream: Stream, required: Required, confidence: float) ->
             raise InputError(
                 "a new state needs --model, or --sensitive and a requirement such as --difference 0.05."
             )
-        features = column_names(stream.sensitive, columns_in(table))
-        controls = [name for name in control_names(required, table) if name not in features]
-        edges = dict(read_bands(stream.bands, features))
         decided = stream.label or str(stream.prediction)
-        groups = groups_of_files([table], [*features, *controls], features, edges)
-        rows = scan_rows(table, [str(stream.prediction), decided, *features], groups)
-        reference = read_reference(required.reference, features, rows)
+        given = read_groups(table, stream.sensitive, stream.bands, required, [stream.prediction, decided])
+        features, controls, edges = given.features, given.controls, dict(given.bands)
         if stream.positive is not None:
-            positive = as_value(distinct_values(rows, decided), stream.positive)
+            positive = as_value(distinct_values(given.rows, decided), stream.positive)
         else:
-            positive = default_positive(rows, decided) if stream.label is None else None
-        constraint = against_reference(constraint, required, reference)
+            positive = default_positive(given.rows, decided) if stream.label is None else None
+        constraint = against_reference(constraint, required, given.reference)
         found = eh.Monitor(constraint, confidence=confidence, pos_label=positive, missing=required.missing)
     bands = {name: list(part) for name, part in edges.items()}
     found.columns = {**names, "features": features, "controls": controls, "bands": bands}
@@ -159,9 +159,15 @@ def _made(table: Path, stream: Stream, required: Required, confidence: float) ->
 
 def _count(found: Monitor, table: Path, *, time: str | None, batch: str | None, late: bool) -> None:
     from evenhand.cli import table_files  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.bands import GroupColumns  # noqa: PLC0415
+    from evenhand.cli.table_rows import groups_of_files  # noqa: PLC0415
 
     known = found.columns
-    features, controls, there = list(known["features"]), list(known["controls"]), columns_in(table)
+    features, controls, there = (
+        list(known["features"]),
+        list(known["controls"]),
+        table_files.columns_in(table),
+    )
     label = known["label"] if known["label"] in there or late else None
     used = [one for one in (known["prediction"], label) if one is not None]
     table_files.refuse_unknown(table, [*features, *controls, *used], there)

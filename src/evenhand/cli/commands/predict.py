@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
-from evenhand.cli.options import Flag, columns_in
+from evenhand.cli.messages import in_options
+from evenhand.cli.options import Flag, Names
 from evenhand.cli.output import check_paths, print_note, print_result, visible
-from evenhand.cli.table_rows import groups_of_fit
 from evenhand.display.progress import track
 from evenhand.exceptions import InputError
 
@@ -27,6 +27,7 @@ def predict(
     out: Path,
     id: str | None = None,  # noqa: A002  (the name of the option)
     rows: int = 100_000,
+    trusted: Names = (),
     formulas: Flag = False,
     force: Flag = False,
 ) -> int:
@@ -46,18 +47,23 @@ def predict(
         Column that identifies rows, the key of randomised decisions; by default the one used in the fit.
     rows
         Rows per batch.
+    trusted
+        Full name of a class or function of your own in the model, such as mybank.features.Ratios; may be
+        repeated. It is imported and run: never take it from the file, or from a message about it.
     formulas
         Keep text that a spreadsheet would take for a formula unchanged.
     force
         Overwrite the output if it exists.
     """
-    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
+    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.table_rows import groups_of_fit  # noqa: PLC0415
 
     check_paths([model, table], [out], force=force)
     if rows < 1:
         raise InputError(f"--rows must be at least 1, got {rows}.")
-    classifier: Any = eh.load(model)
-    columns = columns_in(table)
+    with in_options():
+        classifier: Any = eh.load(model, trusted=trusted)
+    columns = table_files.columns_in(table)
     features = getattr(classifier, "feature_names_in_", ())
     needed = [name for name in features if name not in classifier.access_.unused]
     table_files.refuse_unknown(table, [*needed, *([] if id is None else [id])], columns)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import warnings
 from functools import cache
 
-# The first four are not classifiers, and their compiled code trusts the sizes in a file.
+# The compiled code of the first six, and of all of `sklearn.neighbors`, trusts the sizes in a file.
 # scikit-learn lists the halving searches only if their experimental module was imported.
 _EXCLUDED = {
-    *("IsolationForest", "SVR", "NuSVR", "OneClassSVM"),
+    *("IsolationForest", "SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"),
     *("HalvingGridSearchCV", "HalvingRandomSearchCV"),
 }
 
@@ -65,7 +65,6 @@ _LOADERS = {
     "RandomGeneratorNode": {"numpy.random._generator.Generator"},
     "RandomStateNode": {"numpy.random.mtrand.RandomState"},
     "SetNode": {"builtins.set"},
-    "SparseMatrixNode": _of("scipy.sparse", "_csr.csr_array _csr.csr_matrix _csc.csc_array _csc.csc_matrix"),
     "SliceNode": {"builtins.slice"},
     "TreeNode": {"sklearn.tree._tree.Tree"},
     "TupleNode": {"builtins.tuple"},
@@ -89,6 +88,8 @@ def allowed_types() -> dict[str, set[str]]:
         estimators = {
             f"{kind.__module__}.{kind.__name__}"
             for name, kind in all_estimators()
-            if kind.__module__.startswith("sklearn.") and name not in _EXCLUDED
+            if kind.__module__.startswith("sklearn.")
+            and not kind.__module__.startswith("sklearn.neighbors.")
+            and name not in _EXCLUDED
         }
     return {**_LOADERS, "ObjectNode": _OBJECTS | estimators}

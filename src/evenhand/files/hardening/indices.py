@@ -1,123 +1,27 @@
 """Numbers that compiled code of other packages trusts, checked before it uses them.
 
-Trees, support vectors, neighbours and sparse matrices hold numbers of rows, columns and branches. Wrong ones
-in a file would make compiled code read out of bounds.
+Trees hold numbers of columns and branches. Wrong ones in a file would make compiled code read out of bounds.
 """
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from evenhand.exceptions import UntrustedFileError
 
-_KERNELS = ("linear", "poly", "rbf", "sigmoid")
-
 
 def check_indices(parts: Any) -> None:
-    """Refuse objects whose numbers are inconsistent.
+    """Refuse trees that would make scikit-learn's compiled code read out of bounds.
 
     Parameters
     ----------
     parts : list
         Arrays and classifiers.
     """
-    from sklearn.neighbors._base import NeighborsBase  # noqa: PLC0415
-    from sklearn.svm._base import BaseSVC  # noqa: PLC0415
-
-    objects = list(_reached(parts))
-    _check_trees(objects)
-    for found in objects:
-        if issparse(found):
-            _check_sparse(found)
-        elif isinstance(found, BaseSVC) and hasattr(found, "support_vectors_"):
-            _check_support(found)
-        elif isinstance(found, NeighborsBase) and hasattr(found, "_fit_X"):
-            _check_neighbors(found)
-
-
-def without_trees(parts: list[Any]) -> list[Any]:
-    """The parts without search trees of nearest neighbours; these are rebuilt from the rows."""
-    if not any(_is_search_tree(found) for found in _reached(parts)):
-        return parts
-    parts = copy.deepcopy(parts)
-    for found in _reached(parts):
-        if _is_search_tree(getattr(found, "_tree", None)):
-            found._tree = None
-    return parts
-
-
-def rebuild_trees(parts: Any) -> None:
-    """Rebuild the trees that :func:`without_trees` removed; the same rows make the same tree."""
-    from sklearn.neighbors import BallTree, KDTree  # noqa: PLC0415
-    from sklearn.neighbors._base import NeighborsBase  # noqa: PLC0415
-
-    for found in list(_reached(parts)):
-        if isinstance(found, NeighborsBase) and hasattr(found, "_fit_method"):
-            kind = {"ball_tree": BallTree, "kd_tree": KDTree}.get(found._fit_method)
-            known = {**found.effective_metric_params_, "metric": str(found.effective_metric_)}
-            found._tree = None if kind is None else kind(found._fit_X, found.leaf_size, **known)
-
-
-def _is_search_tree(found: Any) -> bool:
-    return type(found).__module__ in ("sklearn.neighbors._kd_tree", "sklearn.neighbors._ball_tree")
-
-
-def _check_sparse(matrix: Any) -> None:
-    try:
-        if matrix.format not in ("csr", "csc"):
-            raise ValueError
-        matrix.check_format(full_check=True)
-    except (AttributeError, ValueError):
-        raise UntrustedFileError("it holds a sparse matrix with rows or columns that do not exist.") from None
-
-
-def _check_support(model: Any) -> None:
-    """Support vectors of each class, their coefficients and their number, as libsvm reads them."""
-    if model.kernel not in _KERNELS:
-        raise UntrustedFileError("it holds a support vector machine whose kernel is not one of libsvm's.")
-    if model._sparse:
-        raise UntrustedFileError("it holds a support vector machine fitted to sparse rows.")
-    classes = len(model.classes_)
-    pairs, vectors = classes * (classes - 1) // 2, len(model.support_vectors_)
-    shapes = [
-        (model.support_vectors_, (vectors, model.n_features_in_), np.float64),
-        (model.support_, (vectors,), np.int32),
-        (model._n_support, (classes,), np.int32),
-        (model._dual_coef_, (classes - 1, vectors), np.float64),
-        (model._intercept_, (pairs,), np.float64),
-        (model._probA, (pairs if len(model._probA) else 0,), np.float64),
-        (model._probB, (len(model._probA),), np.float64),
-    ]
-    fits = all(
-        isinstance(array, np.ndarray)
-        and (array.shape, array.dtype) == (shape, kind)
-        and array.flags.c_contiguous
-        for array, shape, kind in shapes
-    )
-    counts = model._n_support
-    if classes < 2 or not fits or counts.min() < 0 or int(counts.astype(np.int64).sum()) != vectors:
-        raise UntrustedFileError("it holds a support vector machine with vectors that do not exist.")
-
-
-def _check_neighbors(model: Any) -> None:
-    rows, labels = model.n_samples_fit_, getattr(model, "_y", None)
-    fits = model._fit_X.shape == (rows, model.n_features_in_) and isinstance(model.effective_metric_, str)
-    if labels is not None and hasattr(model, "classes_"):
-        labels = np.asarray(labels)
-        fits &= labels.shape == (rows,) and labels.dtype.kind in "iu"
-        fits = fits and bool(((labels >= 0) & (labels < len(model.classes_))).all())
-    if not fits:
-        raise UntrustedFileError("it holds neighbours with rows or classes that do not exist.")
-
-
-def _check_trees(objects: list[Any]) -> None:
-    """Refuse trees that would make scikit-learn's compiled code read out of bounds."""
     from sklearn.ensemble._forest import BaseForest  # noqa: PLC0415
     from sklearn.ensemble._gb import BaseGradientBoosting  # noqa: PLC0415
     from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import (  # noqa: PLC0415
@@ -128,6 +32,7 @@ def _check_trees(objects: list[Any]) -> None:
     from sklearn.tree._tree import Tree  # noqa: PLC0415
 
     checked: set[int] = set()
+    objects = list(_reached(parts))
     for found in objects:
         if isinstance(found, BaseHistGradientBoosting) and hasattr(found, "_predictors"):
             checked.update(_check_boosted(found))

@@ -82,7 +82,7 @@ def inspect_parts(
                 if first.get("file") != node.get("file") or (first is not node and not _same(first, node)):
                     raise UntrustedFileError("it holds two different objects under the same id.")
                 if first is node and node.get("file") is not None:
-                    size += max(members[node["file"]], _array_size(node, archive, max_bytes))
+                    size += max(members[node["file"]], _array_size(node, archive))
                 if size > max_bytes:
                     raise UntrustedFileError(
                         f"its arrays have more than {max_bytes:,} bytes; raise max_bytes if you trust it."
@@ -102,23 +102,15 @@ def _full_name(node: dict[str, Any]) -> str:
     return f"{node.get('__module__')}.{node.get('__class__')}"
 
 
-def _array_size(node: dict[str, Any], archive: zipfile.ZipFile, max_bytes: int) -> int:
-    """Size of an array or a sparse matrix, by the headers that NumPy trusts; 0 for anything else."""
-    if node["__loader__"] == "NdArrayNode":
-        return _claimed(archive, node["file"])
-    if node["__loader__"] == "SparseMatrixNode":
-        with opened(archive.read(node["file"]), max_bytes) as matrix:
-            return sum(_claimed(matrix, name) for name in matrix.namelist())
-    return 0
-
-
-def _claimed(archive: zipfile.ZipFile, name: str) -> int:
-    """Size of an array, which must not have more elements than bytes are there."""
-    with archive.open(name) as stream:
+def _array_size(node: dict[str, Any], archive: zipfile.ZipFile) -> int:
+    """Size of an array, which must not have more elements than bytes are there; 0 for anything else."""
+    if node["__loader__"] != "NdArrayNode":
+        return 0
+    with archive.open(node["file"]) as stream:
         old = np.lib.format.read_magic(stream) == (1, 0)
         read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
         shape, _, kind = read(stream)
-    size, held = math.prod(shape) * max(kind.itemsize, 1), archive.getinfo(name).file_size
+    size, held = math.prod(shape) * max(kind.itemsize, 1), archive.getinfo(node["file"]).file_size
     if size > held:
         raise UntrustedFileError("it holds an array with elements that do not exist.")
     return held

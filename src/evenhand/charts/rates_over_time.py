@@ -53,11 +53,7 @@ def history_chart(
     'Rates in 2 periods. Evidence is 31 at the end; the alarm was raised at batch 2.'
     """
     rows = read_records(
-        records,
-        chart="history_chart",
-        texts=("group", "statistic"),
-        numbers=("batch", "rate", "evidence"),
-        optional=("low", "high"),
+        records, ("group", "statistic"), ("batch", "rate", "evidence"), optional=("low", "high")
     )
     shown = shown_groups(rows, order=lambda _: 0.0, most=_MOST)
     marks = look.line_marks(shown.names, "color", "strokeDash", points=False)
