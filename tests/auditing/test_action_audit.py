@@ -1,5 +1,7 @@
 """Audits of decisions among several actions."""
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -33,11 +35,11 @@ def test_rates_of_actions_are_those_of_audits_of_each():
     found = audited(y=None)
     for action in COSTS.table:
         alone = eh.audit(None, action == TAKEN, GROUPS)
-        assert [one.group for one in found.rates[action]] == [one.group for one in alone.groups]
-        for here, there in zip(found.rates[action], alone.groups, strict=True):
-            assert here.rates["selection rate"] == there.rates["selection rate"]
-    table = found.to_frame(backend="polars")
-    sums = table.group_by("group").agg(pl.col("rate").sum())["rate"]
+        assert [one.group for one in found.groups] == [one.group for one in alone.groups]
+        for here, there in zip(found.groups, alone.groups, strict=True):
+            assert here.rates[action] == there.rates["selection rate"]
+    table = found.to_frame(backend="polars").filter(pl.col("quantity") != "rows")
+    sums = table.group_by("group").agg(pl.col("value").sum())["value"]
     assert sums.to_list() == pytest.approx([1.0] * len(sums))
 
 
@@ -137,7 +139,8 @@ def test_weights_and_missing_groups_are_as_in_other_audits():
     lacking = np.where(RNG.random(N) < 0.1, None, SEX)
     found = audited(y=None, groups={"sex": lacking}, sample_weight=weights, missing="exclude")
     alone = eh.audit(None, TAKEN == "review", {"sex": lacking}, sample_weight=weights, missing="exclude")
-    assert [one.rates["selection rate"] for one in found.rates["review"]] == [
+    assert found.excluded.rows == alone.excluded.rows
+    assert [one.rates["review"] for one in found.groups] == [
         one.rates["selection rate"] for one in alone.groups
     ]
 
@@ -148,9 +151,16 @@ def test_it_is_shown_as_text_page_and_chart(tmp_path):
     for word in ("approve", "sex=F, race=a", "rate of review, at most 0.5", "satisfied"):
         assert word in text
         assert word in found._repr_html_()
+    assert "(rate of " in text
+    assert "selected" not in text
+    assert [*json.loads(json.dumps(found.to_dict()))["groups"][0]["rates"]] == [*COSTS.table]
+    assert "demographic parity, rate of review, difference" in str(audited())
+    for asked in (found.impact_ratios, found.significance):
+        with pytest.raises(InputError):
+            asked()
     page = found.to_html(tmp_path / "audit.html", title="Loans <2026>").read_text("utf-8")
     assert "Loans &lt;2026&gt;" in page
-    assert "<svg" in page
+    assert "rate of review" in page
     assert found.plot().description.startswith("Approve: ")
 
 

@@ -420,6 +420,15 @@ def test_tables_that_are_not_in_memory_are_refused():
             model.set_params(posteriors__max_samples=100).fit(lazy, label)
 
 
+def test_reports_are_of_audits(loans, tmp_path):
+    decided = loans.predict(new("sex"))
+    found = eh.audit(NEW_LOANS, decided, NEW.select("sex"), actions=COSTS, constraint=PARITY & REVIEWS)
+    assert "review" in found.to_html(tmp_path / "report.html").read_text("utf-8")
+    with pytest.raises(InputError, match=r"do not support write_report\(model=...\)"):
+        eh.write_report(tmp_path / "model.html", found, model=loans)
+    assert loans._repr_html_()
+
+
 def test_limits_of_prediction(loans):
     with pytest.raises(InputError, match=r"do not support predict\(at_most=...\)"):
         loans.predict(new("sex"), at_most=3)

@@ -7,24 +7,22 @@ intervals of all rates together have the stated confidence (Bonferroni).
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand._atomic import written_at_once
-from evenhand.auditing.comparison import Comparison, asks, compare, estimate, group_name, judged
-from evenhand.auditing.group_rates import Finding, find
+from evenhand.auditing.comparison import Comparison, compare, judged
+from evenhand.auditing.exclusion import find_excluded
+from evenhand.auditing.group_rates import Terms, find, pooled_groups
 from evenhand.auditing.rate_bounds import compare_with_bound
+from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally
 from evenhand.data.columns import factorize
 from evenhand.data.labels import MAX_CLASSES
-from evenhand.data.tables import Library, library_of, make_table
-from evenhand.display.notebook import html_table, inline_svg, text_table
+from evenhand.data.tables import library_of
 from evenhand.exceptions import InputError
 from evenhand.requirements.actions import Actions, ActionStatistic, Costs, on_actions
 from evenhand.requirements.bounds import RateBound
@@ -32,133 +30,7 @@ from evenhand.requirements.notions import DemographicParity, EqualOpportunity, N
 from evenhand.requirements.rates import read_rows
 from evenhand.requirements.requirement import Constraint, Requirement
 
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class ActionAudit:
-    """Result of :func:`evenhand.audit` with ``actions=``. ``print`` shows it.
-
-    Attributes
-    ----------
-    actions : tuple
-        Their names.
-    rates : dict
-        For each action, the share of all rows and of each group that get it, with its interval.
-    comparisons : tuple of Comparison
-        For each part of the requirement, or parity of each action, the group that is furthest off. Intervals
-        hold simultaneously for all groups, and for all rates of a notion.
-    confidence : float
-    library : {"pandas", "polars", "pyarrow"} or None
-    """
-
-    actions: tuple[Any, ...]
-    rates: Mapping[Any, tuple[Finding, ...]]
-    comparisons: tuple[Comparison, ...]
-    confidence: float
-    library: Library | None = None
-
-    def _tables(self) -> Iterator[tuple[list[str], list[tuple[str, ...]]]]:
-        groups = next(iter(self.rates.values()))
-        by_group = [
-            (
-                group_name(group.group),
-                f"{group.rows:,.0f}",
-                *(_rate_text(self.rates[action][k]) for action in self.actions),
-            )
-            for k, group in enumerate(groups)
-        ]
-        yield ["group", "rows", *map(str, self.actions)], by_group
-        yield (
-            ["disparity", "rate", "value", "furthest group", "verdict"],
-            [
-                (
-                    asks(found),
-                    str(found.statistic),
-                    estimate(found.value, found.low, found.high),
-                    found.who,
-                    found.verdict or "",
-                )
-                for found in self.comparisons
-            ],
-        )
-
-    def __str__(self) -> str:
-        return "\n\n".join(text_table(*part, most=len(part[1])) for part in self._tables())
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        tables = (html_table(*part, most=None) for part in self._tables())
-        return "".join(tables) + inline_svg(self.plot)
-
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "Audit") -> Path:
-        """Write the tables and the chart as a page that needs no network.
-
-        Parameters
-        ----------
-        path : path
-        title : str, default="Audit"
-
-        Returns
-        -------
-        Path
-        """
-        heading = html_table([title], [])
-        page = f'<!doctype html><html lang="en"><meta charset="utf-8">{heading}{self._repr_html_()}</html>'
-        with written_at_once(Path(path)) as unfinished:
-            unfinished.write_text(page, "utf-8")
-        return Path(path)
-
-    def plot(self) -> Any:
-        """Stacked chart of the share of each action in each group.
-
-        Returns
-        -------
-        altair chart
-        """
-        from evenhand.charts import actions_chart  # noqa: PLC0415  (needs an extra)
-
-        return actions_chart(
-            {"group": group_name(one.group), "action": str(action), "share": one.rates[_SELECTED].value}
-            for action, found in self.rates.items()
-            for one in found
-        )
-
-    def to_frame(self, *, backend: Library | None = None) -> Any:
-        """A table with one row per group and action.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, default=None
-
-        Returns
-        -------
-        table
-            Columns ``group``, ``action``, ``rows``, ``rate``, ``low``, ``high``.
-        """
-        rows = [
-            {
-                "group": group_name(one.group),
-                "action": str(action),
-                "rows": one.rows,
-                "rate": one.rates[_SELECTED].value,
-                "low": one.rates[_SELECTED].low,
-                "high": one.rates[_SELECTED].high,
-            }
-            for action, found in self.rates.items()
-            for one in found
-        ]
-        return make_table(rows, numbers=("rows", "rate", "low", "high"), library=backend or self.library)
-
-
 _SELECTED = "selection rate"
-
-
-def _rate_text(found: Finding) -> str:
-    rate = found.rates[_SELECTED]
-    return estimate(rate.value, rate.low, rate.high)
 
 
 def audit_actions(
@@ -170,7 +42,7 @@ def audit_actions(
     constraint: Constraint | None,
     confidence: float,
     **settings: Any,
-) -> ActionAudit:
+) -> Audit:
     """Audit of decisions among several actions; see :func:`evenhand.audit`.
 
     Parameters
@@ -183,7 +55,8 @@ def audit_actions(
 
     Returns
     -------
-    ActionAudit
+    Audit
+        Its rates are those of the actions.
     """
     among, labels = _read_labels(y_true, actions)
     taken = _numbers(y_pred, among.names, "y_pred", "actions")
@@ -197,31 +70,37 @@ def audit_actions(
         if values.min() < 0 or values.max() > 1:
             raise InputError("values of actions must be between 0 and 1 to be audited.")
         truth = None if statistic.mask.all() else statistic.mask[at].astype(np.int64)
-        rows = read_rows(truth, values, sensitive_features, **settings)
-        return tally(rows)
+        return tally(read_rows(truth, values, sensitive_features, **settings))
 
-    parity = on_actions(DemographicParity(difference=0.0), among)
-    each = {
-        action: counted(ActionStatistic(str(action), np.ones(len(among.labels)), table))
-        for action, table in zip(among.names, _indicators(among), strict=True)
-    }
-    asked = parity if constraint is None else on_actions(constraint, among)
-    return ActionAudit(
-        among.names,
-        {action: find(one, confidence) for action, one in each.items()},
-        tuple(
-            found
-            for part in asked.requirements
-            for found in _compared(part, counted, confidence, judge=constraint is not None)
-        ),
-        confidence,
-        library_of(sensitive_features, y_pred, y_true),
+    names, every = tuple(map(str, among.names)), np.ones(len(among.labels))
+    # Of each action, 1 where it is taken, whatever the label.
+    tables = np.repeat(np.eye(len(names))[:, None], len(every), axis=1)
+    each = [counted(ActionStatistic(name, every, table)) for name, table in zip(names, tables, strict=True)]
+    found = [find(one, confidence) for one in each]
+    rates = [[one.rates[_SELECTED] for one in of_group] for of_group in zip(*found, strict=True)]
+    groups = tuple(
+        replace(group, selected=None, rates=dict(zip(names, own, strict=True)))
+        for group, own in zip(found[0], rates, strict=True)
     )
-
-
-def _indicators(actions: Actions) -> Floats:
-    """For each action, 1 where it is taken, whatever the label; shape (K, L, K)."""
-    return np.repeat(np.eye(len(actions.names))[:, None], len(actions.labels), axis=1)
+    asked = on_actions(DemographicParity(difference=0.0) if constraint is None else constraint, among)
+    comparisons = tuple(
+        one
+        for part in asked.requirements
+        for one in _compared(part, counted, confidence, judge=constraint is not None)
+    )
+    first = each[0]
+    terms = Terms(
+        features=first.groups.features,
+        confidence=confidence,
+        labelled=False,
+        weighted=first.weighted,
+        pooled=pooled_groups(first, counts=True),
+        merged=first.groups.merged,
+        actions=names,
+    )
+    library, excluded = library_of(sensitive_features, y_pred, y_true), find_excluded(first)
+    excluded = None if excluded is None else replace(excluded, selection_rate=None)
+    return Audit(terms, groups, comparisons, library, excluded)
 
 
 def _compared(part: Requirement, counted: Any, confidence: float, *, judge: bool) -> Iterator[Comparison]:
@@ -238,16 +117,17 @@ def _compared(part: Requirement, counted: Any, confidence: float, *, judge: bool
         kind: type[Notion] = DemographicParity if statistic.mask.all() else EqualOpportunity
         tolerance = {"difference": notion.difference, "ratio": notion.ratio}
         own = kind(**tolerance, groups=notion.groups, against=notion.against)
-        found = compare(own, counted(statistic), level, judge=judge)
-        named = tuple(replace(one, statistic=statistic.name) for one in found.distances)
-        parts.append(replace(found, notion=notion.label, statistic=statistic.name, distances=named))
+        found, name = compare(own, counted(statistic), level, judge=judge), statistic.name
+        distances = tuple(replace(one, statistic=name) for one in found.distances)
+        side = f"not {name}" if found.side == "refused" else name
+        parts.append(replace(found, notion=notion.label, statistic=name, side=side, distances=distances))
     if not judge:
-        yield from parts
+        yield from (replace(one, notion=f"{one.notion}, {one.statistic}", side=None) for one in parts)
         return
-    limits = [(one.low, one.high) for one in parts]
     sign = 1 if notion.compares_by == "difference" else -1
     worst = max(parts, key=lambda one: -np.inf if np.isnan(one.value) else sign * one.value)
-    low, high = (sign * max(sign * end for end in ends) for ends in zip(*limits, strict=True))
+    limits = zip(*((one.low, one.high) for one in parts), strict=True)
+    low, high = (sign * max(sign * end for end in ends) for ends in limits)
     yield replace(
         worst,
         low=low,

@@ -127,13 +127,12 @@ def audit(
     actions : Costs or sequence, default=None
         For decisions among several actions, their names; the labels must then be among them, and an action is
         right if it equals the label. :class:`Costs` name other actions than labels, of which the ones that
-        cost least for a label are right. Not with `data`, `reference`, `control_features`, `before`,
-        `min_count`, `threshold` and proxies.
+        cost least for a label are right. The rates of the result are those of the actions. Not with `data`,
+        `reference`, `control_features`, `before`, `min_count`, `threshold`, `pos_label` and proxies.
 
     Returns
     -------
     Audit
-        With `actions` an :class:`~evenhand.auditing.action_audit.ActionAudit`.
 
     Notes
     -----
@@ -189,7 +188,7 @@ def audit(
                 "an audit of several actions takes neither data, reference, control_features, before, "
                 "threshold, pos_label, min_count nor proxies."
             )
-        found: Any = audit_actions(
+        return audit_actions(
             y_true,
             y_pred,
             sensitive_features,
@@ -200,7 +199,6 @@ def audit(
             missing=missing,
             min_size=min_size,
         )
-        return found  # type: ignore[no-any-return]
     if threshold == "median" and before is not None:
         raise InputError("threshold='median' is about one set of scores: omit before.")
     if isinstance(sensitive_features, Proxy):

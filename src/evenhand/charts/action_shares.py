@@ -23,7 +23,7 @@ def actions_chart(
     Parameters
     ----------
     records : iterable of mappings
-        ``group``, ``action`` and ``share``; actions are stacked in the order in which they come.
+        ``group``, ``quantity``, the action, and ``value``, its share. They are stacked in their order.
     title : str, default="Actions of each group"
     max_groups : int, default=60
 
@@ -34,22 +34,21 @@ def actions_chart(
     Examples
     --------
     >>> actions_chart([
-    ...     {"group": "F", "action": "approve", "share": 0.6},
-    ...     {"group": "F", "action": "review", "share": 0.4},
-    ...     {"group": "M", "action": "approve", "share": 0.7},
-    ...     {"group": "M", "action": "review", "share": 0.3},
+    ...     {"group": "F", "quantity": "approve", "value": 0.6},
+    ...     {"group": "F", "quantity": "review", "value": 0.4},
+    ...     {"group": "M", "quantity": "approve", "value": 0.7},
+    ...     {"group": "M", "quantity": "review", "value": 0.3},
     ... ]).description
     'Approve: 0.600 (F) to 0.700 (M). Review: 0.300 (M) to 0.400 (F).'
     """
-    rows = read_records(records, chart="actions_chart", texts=("group", "action"), numbers=("share",))
-    actions = list(dict.fromkeys(row["action"] for row in rows))
-    order = {row["group"]: row["share"] for row in rows if row["action"] == actions[0]}
-    shown = shown_groups(rows, order=order.get, most=max_groups)
+    rows = read_records(records, chart="actions_chart", texts=("group", "quantity"), numbers=("value",))
+    actions = list(dict.fromkeys(row["quantity"] for row in rows))
+    shown = shown_groups(rows, order=lambda own: own[0]["value"], most=max_groups)
     for row in shown.rows:
-        row["rank"] = actions.index(row["action"])
+        row["rank"] = actions.index(row["quantity"])
     colours = list(islice(cycle(look.COLOURS), len(actions)))
     colour = alt.Color(
-        "action:N",
+        "quantity:N",
         sort=None,
         scale=alt.Scale(domain=actions, range=colours),
         legend=alt.Legend(title=None, orient="bottom", columns=4, symbolStrokeWidth=0),
@@ -58,21 +57,21 @@ def actions_chart(
         alt.Chart(table(shown.rows))
         .mark_bar()
         .encode(
-            x=alt.X("share:Q", title=None, axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
+            x=alt.X("value:Q", title=None, axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
             y=group_axis(shown.names),
             color=colour,
             order=alt.Order("rank:Q"),
-            tooltip=["name:N", "action:N", *rounded("share")],
+            tooltip=["name:N", "quantity:N", *rounded("value")],
         )
         .properties(width=560, height=alt.Step(24))
     )
     sentences = []
     for action in actions:
-        own = sorted((row for row in rows if row["action"] == action), key=lambda row: row["share"])
+        own = sorted((row for row in rows if row["quantity"] == action), key=lambda row: row["value"])
         low, high = own[0], own[-1]
         name = f"{action[:1].upper()}{action[1:]}"
         sentences.append(
-            f"{name}: {low['share']:.3f} ({low['group']}) to {high['share']:.3f} ({high['group']})."
+            f"{name}: {low['value']:.3f} ({low['group']}) to {high['value']:.3f} ({high['group']})."
         )
     return look.finished(
         alt.layer(bars),

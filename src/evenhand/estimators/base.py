@@ -231,7 +231,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     @property
     def _positive(self) -> int:
         """Position of the positive label in ``classes_``."""
-        return int(self.classes_.tolist().index(self.pos_label_))
+        return int(self.classes_.tolist()[1] == self.pos_label_)
 
     @property
     def _decisions(self) -> NDArray[Any]:

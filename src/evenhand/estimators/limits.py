@@ -56,6 +56,7 @@ ACTION_LIMITS = {
         "`thresholds_`, unless there are two labels and `aware=True`",
         "use `explain` or `decision_function`",
     ),
+    "report": ("`write_report(model=...)`", "leave out `model`: the audit has a report"),
     "trained": ("`FairInprocessor`", "use `FairPostprocessor`"),
 }
 """What is refused for more than two labels and for actions that are not labels, and what to do instead."""
