@@ -1,5 +1,7 @@
 """Decisions among several labels or actions by a fitted classifier."""
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -15,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import evenhand as eh
+from evenhand.estimators.limits import ACTION_LIMITS
 from evenhand.exceptions import ConstantClassifierWarning, GroupError, InputError, UnseenGroupWarning
 
 RNG = np.random.default_rng(0)
@@ -389,6 +392,12 @@ def test_what_several_labels_do_not_support_is_refused_before_any_fit(settings, 
     given = {"constraint": PARITY, "sensitive_features": "sex", **settings}
     with pytest.raises(InputError, match=message):
         eh.FairPostprocessor(FrozenEstimator(LogisticRegression()), **given).fit(X.drop("race"), TIERS)
+
+
+def test_the_page_lists_what_is_not_supported():
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "actions.md").read_text("utf-8")
+    table = page[page.index("| not supported") : page.index("Tables that are not in memory")]
+    assert [f"| {what} | {remedy} |" for what, remedy in ACTION_LIMITS.values()] == table.splitlines()[2:-1]
 
 
 def test_costs_that_do_not_fit_the_labels_are_refused():
