@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -90,23 +91,19 @@ def test_columns_that_are_only_hidden_are_left_out(store):
     np.testing.assert_array_equal(mlflow.pyfunc.load_model(info.model_uri).predict(X), fair.predict(table))
 
 
-def test_a_model_is_served_in_another_process(store, tmp_path):
+def test_mlflow_models_predict_decides_as_the_model_does(store, tmp_path):
     fair = fitted()
     with mlflow.start_run():
         info = log_model(fair, X[:5])
-    X[:50].to_json(tmp_path / "rows.json", orient="split")
-    code = (
-        "import json, sys, mlflow, pandas as pd; mlflow.set_tracking_uri(sys.argv[1]); "
-        "rows = pd.read_json(sys.argv[3], orient='split'); "
-        "print(json.dumps(mlflow.pyfunc.load_model(sys.argv[2]).predict(rows).tolist()))"
-    )
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code, store, info.model_uri, str(tmp_path / "rows.json")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout.splitlines()[-1]) == fair.predict(X[:50]).tolist()
+    rows = {"dataframe_split": X[:50].to_dict("split")}
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    given = ["--model-uri", info.model_uri, "--input-path", tmp_path / "rows.json"]
+    where = ["--output-path", tmp_path / "out.json", "--env-manager", "local", "--content-type", "json"]
+    command = [Path(sys.executable).with_name("mlflow"), "models", "predict", *given, *where]
+    settings = os.environ | {"MLFLOW_TRACKING_URI": store}
+    subprocess.run(command, check=True, capture_output=True, env=settings)  # noqa: S603
+    found = json.loads((tmp_path / "out.json").read_text())["predictions"]
+    assert found == fair.predict(X[:50]).tolist()
 
 
 def test_an_audit_is_metrics_tags_tables_and_a_page(store):

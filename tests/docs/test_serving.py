@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -15,14 +16,15 @@ import evenhand as eh
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 if not os.environ.get("EVENHAND_REQUIRE_ALL"):
-    for needed in ("fastapi", "httpx2", "mlflow", "onnxruntime", "sqlalchemy"):
+    for needed in ("fastapi", "httpx2", "mlflow", "onnxruntime", "skl2onnx", "sqlalchemy"):
         pytest.importorskip(needed, reason=f"{needed}, for the page on serving, is not there")
 import mlflow
+import onnxruntime
 from fastapi.testclient import TestClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:::mlflow", "ignore:::alembic")]
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "serving.md").read_text("utf-8")
-HANDLER, MLFLOW, ONNX = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
+HANDLER, MLFLOW, ONNX, SKL2ONNX = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
 COMPAS = eh.datasets.load_compas(backend="pandas")
 X, Y, PEOPLE = COMPAS.features.select_dtypes("number"), COMPAS.label, COMPAS.sensitive
 
@@ -70,3 +72,21 @@ def test_the_examples_of_mlflow_and_onnx_run(fair, tmp_path):
     assert names["again"].certificate_.gap == fair.certificate_.gap
     exec(ONNX, names)  # noqa: S102
     assert names["decision"].tolist() == fair.predict(X).tolist()
+
+
+def test_a_classifier_trained_fairly_is_converted_or_refused(fair):
+    trained = eh.FairInprocessor(fair.estimator, eh.DemographicParity(difference=0.3), max_fits=6)
+    matrix = X.to_numpy(np.float64)
+    trained.fit(matrix, Y, sensitive_features=PEOPLE)
+    names = {"trained": trained, "matrix": matrix}
+    exec(SKL2ONNX, names)  # noqa: S102
+    session = onnxruntime.InferenceSession(names["graph"].SerializeToString())
+    [decided] = session.run(["label"], {session.get_inputs()[0].name: matrix})
+    assert (decided == (trained.predict(matrix) == trained.pos_label_)).all()
+    forest = RandomForestClassifier(20, max_depth=6, random_state=0).fit(matrix, Y)
+    names["converted"](forest, matrix)
+    rows = (1e7 + X.to_numpy()[:, :2]).astype(np.float32)  # sums of large terms, in single precision
+    unlucky = LogisticRegression().fit(matrix[:, :2], Y)
+    unlucky.coef_[:] = [[1e-3, -1e-3]]
+    with pytest.raises(ValueError, match=r"probabilities differ by up to .*: do not ship it"):
+        names["converted"](unlucky, rows)

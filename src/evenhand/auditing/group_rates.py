@@ -11,17 +11,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.tally import Tally, cross_tabulate, rate_changes
+from evenhand.auditing.tally import REPORTED, Tally, cross_tabulate, rate_changes
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import POOLED, GroupName, Groups, Members
 from evenhand.groups.pooling import pooling_text
 from evenhand.guarantee.intervals import Estimate, critical_value
 from evenhand.requirements.bounds import bounded_groups
-from evenhand.requirements.statistic import ERROR, FALSE_POSITIVE, SELECTION, TRUE_POSITIVE
 
 Kind = Literal["everyone", "independent", "intersectional"]
-RATES = (SELECTION, ERROR, TRUE_POSITIVE, FALSE_POSITIVE)
-"""The rates that are reported of every group."""
 
 _MOST_ABSENT = 1000
 
@@ -162,7 +159,8 @@ class Terms:
     @property
     def rates(self) -> tuple[str, ...]:
         """Names of the rates that are reported."""
-        return self.actions or tuple(part.name for part in RATES if self.labelled or not part.needs_labels)
+        own = tuple(part.name for part in REPORTED if self.labelled or not part.needs_labels)
+        return self.actions or own
 
     @property
     def reading(self) -> str | None:
@@ -223,7 +221,7 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
     labelled = counted.labelled
     rates = {
         statistic.name: _listed(counted.share(statistic, family.members).estimate(z))
-        for statistic in RATES
+        for statistic in REPORTED
         if labelled or not statistic.needs_labels
     }
     rows = family.members @ counted.rows

@@ -24,8 +24,9 @@ from evenhand.auditing.comparison import (
     rule_families,
 )
 from evenhand.auditing.distances import smallest_of_pairs
-from evenhand.auditing.group_rates import RATES, Finding, Rate, Terms, reported_groups
+from evenhand.auditing.group_rates import Finding, Rate, Terms, reported_groups
 from evenhand.auditing.result import Audit
+from evenhand.auditing.tally import REPORTED
 from evenhand.data.checks import check_rows
 from evenhand.data.tables import library_of
 from evenhand.exceptions import InputError
@@ -172,7 +173,7 @@ def _notions(constraint: Constraint | None) -> list[Notion]:
 def _findings(counted: _Counted, confidence: float) -> Iterator[Finding]:
     z, family = critical_value(confidence), reported_groups(counted.rows.groups)
     rates = {}
-    for part in RATES:
+    for part in REPORTED:
         if counted.positive is not None or not part.needs_labels:
             found = counted.rates(part, family.members)
             limits = np.stack([found.value, found.lower(z).low, found.upper(z).high])

@@ -116,7 +116,7 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python objects, ready for JSON. Undefined values are None.
 
-        So are suppressed ones, except a number of rows, which is "left out".
+        So are suppressed numbers; suppressed rates are absent.
 
         Returns
         -------

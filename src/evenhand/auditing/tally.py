@@ -13,9 +13,18 @@ from numpy.typing import NDArray
 from evenhand.groups.groups import Groups
 from evenhand.guarantee.intervals import Estimate, paired_difference, wilson
 from evenhand.requirements.rates import CellRates, Decisions, sum_cells
-from evenhand.requirements.statistic import SelectedShare, Statistic
+from evenhand.requirements.statistic import (
+    ERROR,
+    FALSE_POSITIVE,
+    SELECTION,
+    TRUE_POSITIVE,
+    SelectedShare,
+    Statistic,
+)
 
 Floats = NDArray[np.float64]
+REPORTED = (SELECTION, ERROR, TRUE_POSITIVE, FALSE_POSITIVE)
+"""The rates that are reported of every group."""
 _CONSTANT = 1e-12  # a share that is 0 or 1 up to rounding has no spread
 _ROUNDING = 1e-9
 
@@ -284,35 +293,27 @@ def rate_changes(
     dict
         Estimates of shape (G,) by the name of the rate.
     """
-    tables = (_by_rate(cross_tabulate(unit), labelled=counted.labelled) for unit in counted.sums[1:])
-    by_weight, by_square = tables
+    by_weight, by_square = (cross_tabulate(unit) for unit in counted.sums[1:])
     found = {}
-    for name, (cells, labels) in by_weight.items():
-        mass, total = (members @ every[:, labels].sum(axis=1) for every in counted.sums[1:, 0])
-        both, down, up, neither = (members @ part for part in cells)
+    for rate in (one for one in REPORTED if counted.labelled or not one.needs_labels):
+        mass, total = (members @ every @ np.array(rate.mask) for every in counted.sums[1:, 0])
+        both, down, up, neither = (members @ part for part in _of_rate(rate, by_weight))
         known = np.where(mass > 0, mass, 1.0)
         change = (up - down) / known
         spread = None
         if counted.weighted:
             # A row contributes -1, 0 or 1 to the change.
-            stayed, lost, won, out = (members @ part for part in by_square[name][0])
+            stayed, lost, won, out = (members @ part for part in _of_rate(rate, by_square))
             spread = won * (1 - change) ** 2 + lost * (1 + change) ** 2 + (stayed + out) * change**2
         size = effective_size(mass, total, (up + down) / known - change**2, spread)
-        found[name] = paired_difference(both, down, up, neither, size=size, z=z, interval=interval)
+        found[rate.name] = paired_difference(both, down, up, neither, size=size, z=z, interval=interval)
     return found
 
 
-def _by_rate(
-    table: NDArray[np.float64], *, labelled: bool
-) -> dict[str, tuple[NDArray[np.float64], tuple[int, ...]]]:
-    """Cross-table of the rows that each rate looks at, shape (4, M), with the labels of these rows."""
-    negatives, positives = table[..., 0], table[..., 1]
-    if not labelled:
-        return {"selection rate": (negatives, (0,))}
-    # An error is a selected negative or an unselected positive, so the table of positives is reversed.
-    return {
-        "selection rate": (negatives + positives, (0, 1)),
-        "true-positive rate": (positives, (1,)),
-        "false-positive rate": (negatives, (0,)),
-        "error rate": (negatives + positives[::-1], (0, 1)),
-    }
+def _of_rate(rate: Statistic, table: Floats) -> Floats:
+    """Cross-table of the rows that a rate looks at, shape (4, M).
+
+    An error is a selected negative or an unselected positive, so the table of positives is reversed.
+    """
+    parts = [table[..., y] if slope > 0 else table[::-1, ..., y] for y, slope in enumerate(rate.slope)]
+    return np.asarray(sum(part for part, looked in zip(parts, rate.mask, strict=True) if looked))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, cast, overload
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -44,10 +44,9 @@ def library_of(*tables: Any) -> Library | None:
     for given in tables:
         for part in given.values() if isinstance(given, Mapping) else (given,):
             native = nw.from_native(part, pass_through=True, allow_series=True)
-            if isinstance(native, nw.DataFrame | nw.LazyFrame | nw.Series):
-                for name in _LIBRARIES:
-                    if name == native.implementation.value:
-                        return name
+            name: Any = getattr(getattr(native, "implementation", None), "value", None)
+            if name in _LIBRARIES:
+                return cast(Library, name)
     return None
 
 
@@ -132,19 +131,15 @@ def table_of_dicts(rows: Sequence[Mapping[str, Any]], names: Sequence[str], opti
     columns = {}
     for name in names:
         lacking = [k for k, row in enumerate(rows) if name not in row]
-        if len(lacking) == len(rows) and name in optional:
-            continue
-        if lacking:
+        if lacking and not (name in optional and len(lacking) == len(rows)):
             hint = near_columns(name, list(rows[lacking[0]]))
             raise InputError(f"row {lacking[0]} has no {name!r}, which is a feature of the model. {hint}")
-        columns[name] = [row[name] for row in rows]
-    plain = [
-        name
-        for name, values in columns.items()
-        if all(value is None or type(value) in (int, float) for value in values)
-        and not all(type(value) is int for value in values)
-    ]
-    columns |= {name: [math.nan if v is None else float(v) for v in columns[name]] for name in plain}
+        if not lacking:
+            columns[name] = [row[name] for row in rows]
+    for name, values in columns.items():
+        kinds = {type(value) for value in values} - {type(None)}
+        if kinds <= {int, float} and kinds | {type(value) for value in values} != {int}:
+            columns[name] = [math.nan if value is None else float(value) for value in values]
     return nw.from_dict(columns, backend=_any_library()).to_native()
 
 

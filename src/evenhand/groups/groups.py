@@ -29,6 +29,7 @@ from evenhand.groups.pooling import merge_keys, pool_rare_values, pooling_text, 
 from evenhand.groups.sensitive import (
     MAX_LEVELS,
     Factors,
+    Kind,
     in_category_order,
     observed_combinations,
     read_columns,
@@ -404,13 +405,15 @@ class Groups(ShownAsTable):
         names.append(GroupName(self.features, shared_values(self.pooled)))
         return Members(tuple(names), np.vstack([matrix[~inside], matrix[inside].any(axis=0)]))
 
-    def encode(self, sensitive_features: Any) -> NDArray[np.int32]:
+    def encode(self, sensitive_features: Any, *, kind: Kind = "sensitive") -> NDArray[np.int32]:
         """The group of each row of new data.
 
         Parameters
         ----------
         sensitive_features : table, mapping, array or sequence
             The same features as in :meth:`fit`; columns of a table are matched by name.
+        kind : {"sensitive", "control"}, default="sensitive"
+            "control" if these groups are strata.
 
         Returns
         -------
@@ -419,9 +422,9 @@ class Groups(ShownAsTable):
             pooled group, or -1 if no pooled group fits. Rows that lack a value under ``missing="exclude"``
             or "impute" have the code -1.
         """
-        columns = self._matched(read_columns(sensitive_features))
+        columns = self._matched(read_columns(sensitive_features, kind=kind))
         if self.missing == "error":
-            refuse_missing(dict(zip(self.features, columns, strict=True)))
+            refuse_missing(dict(zip(self.features, columns, strict=True)), kind=kind)
         keys, counts, codes = observed_combinations(columns)
         known = {*self.keys, *self.pooled}
         left_out = [self.missing in ("exclude", "impute") and None in key for key in keys]
@@ -431,11 +434,15 @@ class Groups(ShownAsTable):
             if key not in known and not out
         }
         if new:
-            unseen = UnseenRows("groups", self.features, known, new, len(codes))
+            what = {"sensitive": "groups", "control": "strata"}[kind]
+            unseen = UnseenRows(what, self.features, known, new, len(codes))
             if self.unseen == "error":
-                raise GroupError(unseen.error("Check the spelling, or make the groups with unseen='pooled'."))
-            if unseen.type_hint:
-                warn_user(f"{unseen}. {unseen.type_hint}", UnseenGroupWarning)
+                raise GroupError(
+                    unseen.error(f"Check the spelling, or make the {what} with unseen='pooled'.")
+                )
+            told = f": {unseen.listed}. No requirement was fitted for them" if kind == "control" else ""
+            if told or unseen.type_hint:
+                warn_user(f"{unseen}{told}. {unseen.type_hint}".rstrip(), UnseenGroupWarning)
         places = np.array(self._places(keys), np.int32)
         return np.where(left_out, np.int32(-1), places)[codes]
 

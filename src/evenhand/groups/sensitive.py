@@ -25,6 +25,10 @@ Factors = tuple[tuple[Level, ...], NDArray[np.int32]]
 """The distinct values of a column, and each row's position among them; -1 where it is missing."""
 
 Kind = Literal["sensitive", "control"]
+_REMEDIES = {
+    "sensitive": "Fill them in, or pass missing='exclude' or missing='category'.",
+    "control": "Drop these rows, or fill in a value that stands for a stratum of its own.",
+}
 MAX_LEVELS = 200
 """A sensitive feature with more distinct values is refused."""
 _MANY_NUMBERS = 20
@@ -98,14 +102,14 @@ def refuse_missing(
     counts: NDArray[np.int64] | None = None,
     *,
     kind: Kind = "sensitive",
-    remedy: str = "Fill them in, or pass missing='exclude' or missing='category'.",
+    remedy: str = "",
 ) -> None:
     """Raise a GroupError if a value is missing; `counts` are the rows that entries stand for."""
     for name, (_, codes) in columns.items():
         missing, n_rows = count_rows(codes < 0, counts)
         if missing:
             where = f"{kind} feature {name!r} is missing in {missing:,} of {n_rows:,} rows."
-            raise GroupError(f"{where} {remedy}")
+            raise GroupError(f"{where} {remedy or _REMEDIES[kind]}")
 
 
 def observed_combinations(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 
 from evenhand.data.checks import check_rows
 from evenhand.data.columns import named_columns
-from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, warn_user
+from evenhand.exceptions import GroupError, InputError
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
-from evenhand.groups.names import UnseenRows
 from evenhand.groups.sensitive import (
     are_numbers,
     in_category_order,
     observed_combinations,
-    read_columns,
     refuse_missing,
 )
 
@@ -32,7 +30,6 @@ Counts = NDArray[np.int64]
 
 _MOST_NUMBERS = 50
 """A control feature with more distinct numbers than this is taken for a measurement."""
-_FILL_IN = "Drop these rows, or fill in a value that stands for a stratum of its own."
 _SHOWN = 5
 """Strata that a message lists."""
 
@@ -101,7 +98,7 @@ def read_strata(control_features: Any, row_counts: Counts | None = None) -> tupl
     ((('junior',), ('senior',)), [1, 0, 1])
     """
     columns, ordered = in_category_order(control_features, kind="control")
-    refuse_missing(columns, row_counts, kind="control", remedy=_FILL_IN)
+    refuse_missing(columns, row_counts, kind="control")
     for name, (levels, _) in columns.items():
         if len(levels) > _MOST_NUMBERS and are_numbers(levels):
             raise GroupError(
@@ -152,22 +149,8 @@ def encode_strata(strata: Groups, control_features: Any) -> NDArray[np.int32]:
     array of int32
         Codes. A stratum that was not seen is an error or, under ``unseen="pooled"``, has the code -1.
     """
-    found = read_columns(control_features, kind="control")
-    columns = {name: found[name] for name in strata.features}
-    refuse_missing(columns, kind="control", remedy=_FILL_IN)
-    keys, counts, codes = observed_combinations(list(columns.values()))
-    places = {key: place for place, key in enumerate(strata.keys)}
-    new = {key: int(rows) for key, rows in zip(keys, counts, strict=True) if key not in places}
-    if new:
-        unseen = UnseenRows("strata", strata.features, strata.keys, new, len(codes))
-        if strata.unseen == "error":
-            remedy = "Check the spelling, or fit with unseen='pooled' to decide them all the same."
-            raise GroupError(unseen.error(remedy))
-        warn_user(
-            f"{unseen}: {unseen.listed}. No requirement was fitted for them. {unseen.type_hint}".rstrip(),
-            UnseenGroupWarning,
-        )
-    return np.array([places.get(key, -1) for key in keys], np.int32)[codes]
+    columns = named_columns(control_features, what="control_features", default_name="control_feature")
+    return strata.encode({name: columns[name] for name in strata.features}, kind="control")
 
 
 def needed_controls(
@@ -302,17 +285,12 @@ def _strata_of_cells(groups: Groups, controls: Sequence[str]) -> tuple[Places, t
     for name in controls:
         if name not in known:
             raise _unknown_control(name, () if strata is None else strata.features)
-    cells = np.arange(len(groups))
-    columns, levels = [], []
-    for name in controls:
-        if strata is not None and name in strata.features:
-            own = strata.level_codes([name])[:, 0][cells // len(groups.combinations)]
-            levels.append(strata.levels(name))
-        else:
-            own = groups.level_codes([name])[:, 0]
-            levels.append(groups.levels(name))
-        columns.append(own)
-    places, codes = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    if strata is not None:
+        keys = tuple(name.values for name in groups.cell_names)
+        ordered = {**strata.ordered, **groups.ordered}
+        groups = replace(groups, features=known, keys=keys, ordered=ordered, strata=None)
+    places, codes = np.unique(groups.level_codes(controls), axis=0, return_inverse=True)
+    levels = [groups.levels(name) for name in controls]
     names = tuple(
         GroupName(tuple(controls), tuple(part[k] for part, k in zip(levels, place, strict=True)))
         for place in places.tolist()

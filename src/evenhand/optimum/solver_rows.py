@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.columns import blocks
 from evenhand.data.labels import read_weights
 from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
 from evenhand.posteriors.posteriors import Posteriors
@@ -52,20 +51,7 @@ def read_rows(posteriors: Posteriors | Partitions, sample_weight: Any) -> tuple[
     if not n:
         raise InputError("no rows: posteriors are empty.")
     rows = posteriors.oracle(_normalised(sample_weight, n))
-    if isinstance(rows, GroupedRows):
-        masses = rows.masses()
-    else:
-        masses, bad = np.zeros(rows.n_columns), 0
-        for where, columns, part in rows.parts():
-            part.weights = None if rows.weights is None else rows.weights[where]
-            fine, masses[columns] = _fine_and_masses(part)
-            bad += len(fine) - int(np.count_nonzero(fine))
-        if bad:
-            raise InputError(f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {n:,} rows.")
-        masses /= n if rows.weights is None else 1.0
-    if n > 1 and _constant(rows.rows):
-        _warn_constant()
-    return rows, masses.reshape(-1, 2)
+    return rows, _checked_masses(rows).reshape(-1, 2)
 
 
 def read_action_rows(
@@ -87,14 +73,19 @@ def read_action_rows(
     if not n:
         raise InputError("no rows: posteriors are empty.")
     weights = _normalised(sample_weight, n)
-    fine, masses = _fine_and_masses(DenseRows(values, weights))
+    masses = _checked_masses(DenseRows(values, weights)).reshape(values.shape[1:])
+    return ActionRows(values, weights, n_actions), masses
+
+
+def _checked_masses(rows: DenseRows) -> Vector:
+    """Sum of weight times posterior."""
+    n, (fine, masses) = rows.n_rows, _fine_and_masses(rows)
     bad = n - int(np.count_nonzero(fine))
     if bad:
         raise InputError(f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {n:,} rows.")
-    if n > 1 and _constant(values):
+    if n > 1 and _constant(rows.rows):
         _warn_constant()
-    masses = (masses / (n if weights is None else 1.0)).reshape(values.shape[1:])
-    return ActionRows(values, weights, n_actions), masses
+    return masses / (n if rows.weights is None else 1.0)
 
 
 @dataclass(frozen=True)
@@ -183,12 +174,13 @@ def _fine_and_masses(part: Part) -> tuple[NDArray[np.bool_], Vector]:
         unit = part.n_rows if part.weights is None else 1.0
         return fine, part.masses() * unit if fine.all() else np.zeros(part.n_columns)
     fine, sums = np.ones(part.n_rows, np.bool_), [np.zeros(part.n_columns)]
-    for where in blocks(part.n_rows):
-        rows = as_float64(part.rows[where])
-        fine[where] = np.abs(rows @ np.ones(part.n_columns) - 1.0) <= _SUM_TOLERANCE
+    for where in part.blocks():
+        rows, columns = part.local(where)
+        fine[where] = np.abs(rows @ np.ones(rows.shape[1]) - 1.0) <= _SUM_TOLERANCE
         if not rows.min() >= 0:
             fine[where] &= (rows >= 0).all(axis=1)
-        sums.append(_sum(rows, None if part.weights is None else part.weights[where]))
+        sums.append(np.zeros(part.n_columns))
+        sums[-1][columns] = _sum(rows, None if part.weights is None else part.weights[where])
     return fine, exact_sum(sums) if fine.all() else sums[0]
 
 

@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evenhand.auditing.comparison import FOUR_FIFTHS, Distance, group_name
+from evenhand.auditing.comparison import FOUR_FIFTHS, group_name
 from evenhand.auditing.exclusion import Excluded
-from evenhand.auditing.export import plain
-from evenhand.auditing.group_rates import Rate
+from evenhand.auditing.export import audit_dict, plain
 from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
+from evenhand.auditing.tally import REPORTED
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.guarantee.forecast import Expected
@@ -68,8 +68,9 @@ def contents(
     """
     bins, probabilities = judge_probabilities(model, test, audit.terms.confidence)
     without = without or audit_without(model, test, audit)
-    earlier = {name: one.to_dict() for name, one in (("plain", before), ("without", without)) if one}
-    found = audit.to_dict()
+    compared = {"plain": before, "without": without}
+    earlier = {name: audit_dict(one, group_name) for name, one in compared.items() if one}
+    found = audit_dict(audit, group_name)
     groups = [
         _group(one, {name: of["groups"] for name, of in earlier.items()}, probabilities)
         for one in found["groups"]
@@ -85,12 +86,13 @@ def contents(
         "reading": audit.terms.reading,
         "rows": rows,
         "features": list(audit.terms.features),
+        "rates": list(audit.terms.rates),
         "groups": groups[:_MOST_GROUPS],
         "groups_left_out": max(0, len(groups) - _MOST_GROUPS),
         "small": _SMALL if any(one["small"] for one in groups[:_MOST_GROUPS]) else None,
         "columns": list(earlier),
         "comparisons": [_comparison(one, earlier, expected) for one in found["comparisons"]],
-        "bounds": _bounds(audit),
+        "bounds": _bounds(found),
         "model": None if model is None else describe(model),
         "frontier": None if frontier is None else _frontier(frontier, model),
         "calibration": bins,
@@ -114,13 +116,16 @@ def _group(
     probabilities: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
     """A group with the rates of the decisions that it is compared with, and how good probabilities are."""
-    name, rows = _name(found["group"]), found["rows"]
+    name, rows = found["group"], found["rows"]
     before: dict[str, Any] = {
         which: next((one["rates"] for one in groups if one["group"] == found["group"]), {})
         for which, groups in earlier.items()
     }
-    small = isinstance(rows, int | float) and rows < _SMALL
-    return {**found, "name": name, "small": small, "before": before, "probabilities": probabilities.get(name)}
+    judged = probabilities.get(name)
+    if judged and rows:
+        judged = {**judged, "observed": found["positives"] / rows}
+    small = rows is not None and rows < _SMALL
+    return {**found, "name": name, "small": small, "before": before, "probabilities": judged}
 
 
 def _cost(everyone: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -160,16 +165,12 @@ def _subtracted(rate: Mapping[str, Any], start: float) -> dict[str, Any]:
     return {key: None if number is None else start - number for key, number in turned}
 
 
-def _name(group: Mapping[str, Any] | None) -> str:
-    return ", ".join(f"{feature}={value}" for feature, value in (group or {}).items()) or "everyone"
-
-
 def _comparison(
     found: Mapping[str, Any], earlier: Mapping[str, Mapping[str, Any]], expected: list[Expected]
 ) -> dict[str, Any]:
-    name, reference = (None if found[key] is None else _name(found[key]) for key in ("group", "reference"))
+    name = found["group"]
     if name is not None:
-        name += f" given {_name(found['stratum'])}" if found.get("stratum") else ""
+        name += f" given {found['stratum']}" if found["stratum"] else ""
         name += f" ({found['side']})" if found["side"] else ""
     kept = {key: value for key, value in found.items() if key not in ("distances", "aggregate")}
     asked = found["tolerance"] is not None and found["notion"] != FOUR_FIFTHS
@@ -177,11 +178,8 @@ def _comparison(
     return {
         **kept,
         "group": name,
-        "reference": reference,
-        "given": found.get("given", []),
-        **{key: [_name(one) for one in found.get(key, ())] for key in ("undefined", "vacuous", "empty")},
         "strata": list(_strata(found)),
-        "strata_left_out": max(0, len(found.get("strata", ())) - _MOST_STRATA),
+        "strata_left_out": max(0, len(found["strata"]) - _MOST_STRATA),
         "statistics": list(statistics) or [found["statistic"] or "rate"],
         "asked": asked,
         "beside": None if asked else _beside(found),
@@ -204,40 +202,31 @@ def _forecast(found: Mapping[str, Any], expected: list[Expected]) -> dict[str, A
         about = one.notion == found["notion"] and one.measure == measure
         if about and _same(one.asked, found["tolerance"]) and not math.isnan(one.value):
             expected.remove(one)
-            return _limits(one)
+            return {key: plain(getattr(one, key)) for key in _LIMITS}
     return None
 
 
 def _strata(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The disparity of all rows together, and that of each stratum; of many, the worst."""
-    sign = -1.0 if found["measure"] == "difference" else 1.0
-    parts = found.get("strata", [])
+    parts = found["strata"]
     if len(parts) > _MOST_STRATA:
+        sign = -1.0 if found["measure"] == "difference" else 1.0
         known = [one for one in parts if one["value"] is not None]
         parts = sorted(known, key=lambda one: sign * one["value"])[:_MOST_STRATA]
-    whole = found.get("aggregate")
-    for one in [*([] if whole is None else [whole]), *parts]:
-        where = _name(one["stratum"]) if one.get("stratum") else "all together"
-        who = None if one["group"] is None else _name(one["group"])
-        yield {"stratum": where, "group": who, **{key: one[key] for key in _LIMITS}}
+    for one in filter(None, [found["aggregate"], *parts]):
+        where = one["stratum"] or "all together"
+        yield {"stratum": where, "group": one["group"], **{key: one[key] for key in _LIMITS}}
 
 
-def _bounds(audit: Audit) -> dict[str, Any]:
+def _bounds(found: Mapping[str, Any]) -> dict[str, Any]:
     """For the chart of rates: the bounds, and rates that are bounded but not reported for every group."""
-    found = [one for one in audit.comparisons if one.against == "bound"]
+    bounded = [one for one in found["comparisons"] if one["against"] == "bound"]
+    reported = {part.name for part in REPORTED}
+    own = {one["notion"]: one["distances"] for one in bounded if one["statistic"] not in reported}
     return {
-        "limits": [{"quantity": one.statistic, "value": one.tolerance} for one in found],
-        "rates": [
-            {"group": group_name(part.group), "quantity": part.statistic, **_limits(part)}
-            for one in {one.notion: one for one in found}.values()
-            if one.statistic not in audit.terms.rates
-            for part in one.distances
-        ],
+        "limits": [{"quantity": one["statistic"], "value": one["tolerance"]} for one in bounded],
+        "rates": [{**one, "quantity": one["statistic"]} for parts in own.values() for one in parts],
     }
-
-
-def _limits(found: Distance | Expected | Rate) -> dict[str, float | None]:
-    return {key: plain(float(getattr(found, key))) for key in _LIMITS}
 
 
 def _beside(found: Mapping[str, Any]) -> str | None:
@@ -280,7 +269,7 @@ def _shown_point(point: Point, confidence: float) -> dict[str, Any]:
         {
             "name": group_name(finding.group),
             "rows": finding.rows,
-            "rates": {name: _limits(rate) for name, rate in finding.rates.items()},
+            "rates": plain(finding.rates),
         }
         for finding in point.groups(confidence)[:_MOST_GROUPS]
     ]

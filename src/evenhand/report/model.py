@@ -10,20 +10,18 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from evenhand.auditing.audit import audit
 from evenhand.auditing.comparison import group_name
-from evenhand.auditing.group_rates import reported_groups
+from evenhand.auditing.export import plain
 from evenhand.auditing.result import Audit
+from evenhand.auditing.score_audit import audit_scores
 from evenhand.data.features import columns_of
-from evenhand.data.labels import read_labels
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.limits import refused_with_actions
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import InputError
 from evenhand.files.recertify import claimed
-from evenhand.guarantee.intervals import critical_value, wilson
 from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.rule import Rule
@@ -147,39 +145,26 @@ def judge_probabilities(
     Returns
     -------
     list of dict
-        Predicted and observed share of positives in up to ten bins of equal size, for each combination.
+        Predicted and observed share of positives in tenths of all rows, for each combination.
     dict
-        By the name of a group: AUC, and the mean of predicted and of observed.
+        By the name of a group: AUC, and the mean of predicted probabilities.
     """
     if test is None or not isinstance(model, FairPostprocessor):
         return [], {}
     X, y, sensitive, usable = _test_rows(model, test)
-    eta = model.predict_label_proba(X, sensitive_features=usable)
-    positive = read_labels(y, pos_label=model.pos_label_).positive
-    groups = model.groups_
-    codes = groups.encode(sensitive)
-    bins = []
-    for m, name in enumerate(groups.names):
-        own = np.flatnonzero(codes == m)
-        for rows in np.array_split(own[np.argsort(eta[own], kind="stable")], min(10, max(1, len(own) // 20))):
-            if len(rows):
-                observed, predicted = float(positive[rows].mean()), float(eta[rows].mean())
-                share = wilson(observed, len(rows), critical_value(confidence))
-                row = {"group": str(name), "predicted": predicted, "observed": observed, "n": len(rows)}
-                bins.append({**row, "low": float(share.low), "high": float(share.high)})
-    family = reported_groups(groups)
-    members = family.members[:, codes] & (codes >= 0)
-    masks = dict(zip(map(group_name, family.names), members, strict=True))
-    return bins, {name: _judged(eta[own], positive[own]) for name, own in masks.items() if own.any()}
-
-
-def _judged(eta: Any, positive: Any) -> dict[str, Any]:
-    both = 0 < positive.sum() < len(positive)
-    return {
-        "auc": float(roc_auc_score(positive, eta)) if both else None,
-        "predicted": float(eta.mean()),
-        "observed": float(positive.mean()),
-    }
+    found = audit_scores(
+        y,
+        model.predict_label_proba(X, sensitive_features=usable),
+        sensitive,
+        confidence=confidence,
+        pos_label=model.pos_label_,
+        missing="category" if model.groups_.missing == "category" else "exclude",
+    )
+    whole = len(found.groups[-1].group.features)  # the combinations
+    names = {group_name(one.group) for one in found.groups if len(one.group.features) == whole}
+    bins = [{**one, "n": one["rows"]} for one in found.records("calibration") if one["group"] in names]
+    judged = {group_name(one.group): {"auc": plain(one.auc), "predicted": one.mean} for one in found.groups}
+    return bins, judged
 
 
 def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool, worst: bool) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -216,11 +215,9 @@ def _prices(frontier: Mapping[str, Any], curve: str) -> Iterator[dict[str, Any]]
     """Prices of each group and statistic over the tolerances; 0 where it does not bind."""
     rows = [row for row in frontier["prices"] if row["curve"] == curve]
     several = len({row["statistic"] for row in rows}) > 1
-    prices: dict[str, defaultdict[float, float]] = {}
-    for row in rows:
-        name = (row["group"] or "everyone") + (f" ({row['statistic']})" if several else "")
-        prices.setdefault(name, defaultdict(float))[row["tolerance"]] += row["price"]
-    for name, own in prices.items():
+    names = [(row["group"] or "everyone") + (f" ({row['statistic']})" if several else "") for row in rows]
+    yield from ({**row, "group": name} for row, name in zip(rows, names, strict=True))
+    for name in dict.fromkeys(names):
         for point in frontier["points"]:  # at exact parity there is no price
             if point["kind"] == "curve" and point["curve"] == curve and point["price"] is not None:
-                yield {"group": name, "tolerance": point["tolerance"], "price": own[point["tolerance"]]}
+                yield {"group": name, "tolerance": point["tolerance"], "price": 0.0}

@@ -32,13 +32,11 @@ def summary(shown: Contents) -> list[dict[str, str]]:
         ``about`` and ``text`` of each sentence.
     """
     asked = shown["model"] or any(one["asked"] for one in shown["comparisons"])
-    curve = None if asked else shown["frontier"]
-    compared = curve or shown["columns"] or shown["changed"]
-    sentences = {
-        "What was asked": _curve_asked(curve) if curve else _asked(shown),
-        "What holds": _curve_holds(curve) if curve else _holds(shown),
-        "What it cost" if compared else "Accuracy": _curve_cost(curve) if curve else _cost(shown),
-    }
+    if shown["frontier"] and not asked:
+        sentences = _of_curves(shown["frontier"])
+    else:
+        cost = "What it cost" if shown["columns"] or shown["changed"] else "Accuracy"
+        sentences = {"What was asked": _asked(shown), "What holds": _holds(shown), cost: _cost(shown)}
     return [{"about": about, "text": text} for about, text in sentences.items() if text]
 
 
@@ -237,37 +235,29 @@ def _cost(shown: Contents) -> str:
     return text
 
 
-def _curve_asked(curve: Contents) -> str:
-    tolerances = [point["tolerance"] for point in _on(curve)]
-    return (
-        f"The best accuracy at every tolerance from {min(tolerances):.3g} to {max(tolerances):.3g} of "
-        f"{curve['notion']}, by {curve['measure']}, for {_and(curve['curves'])} classifiers."
-    )
-
-
-def _curve_holds(curve: Contents) -> str:
-    parts = []
+def _of_curves(curve: Contents) -> dict[str, str]:
+    """The sentences about a trade-off alone."""
+    drawn = [point for point in curve["points"] if point["kind"] == "curve"]
+    ends = [choose(point["tolerance"] for point in drawn) for choose in (min, max)]
+    holds, costs = [], []
     for name in curve["curves"]:
-        verdicts = [point["verdict"] for point in _on(curve, name) if point["origin"] != "mixture"]
+        own = [point for point in drawn if point["curve"] == name]
+        verdicts = [point["verdict"] for point in own if point["origin"] != "mixture"]
         kept, broken, open_ = map(verdicts.count, ("satisfied", "violated", "insufficient evidence"))
         text = f"of {len(verdicts)} tolerances, {name} clearly satisfies {kept} and clearly violates {broken}"
         none = f"for none of {len(verdicts)} tolerances can it be decided whether {name} satisfies it"
-        parts.append(none if open_ == len(verdicts) else f"{text}; {open_} are undecided")
-    level = f"{100 * curve['confidence']:g}% intervals"
-    return f"On {curve['rows']:,} test rows ({level}): {'; '.join(parts)}."
-
-
-def _curve_cost(curve: Contents) -> str:
-    parts = []
-    for name in curve["curves"]:
-        points = _on(curve, name)
-        parts.append(f"{name} has {' and '.join(dict.fromkeys(map(_accuracy, (points[0], points[-1]))))}")
-    return f"Accuracy on test rows: {'; '.join(parts)}."
-
-
-def _on(curve: Contents, name: str | None = None) -> list[Contents]:
-    points = [point for point in curve["points"] if point["kind"] == "curve"]
-    return [point for point in points if name in (None, point["curve"])]
+        holds.append(none if open_ == len(verdicts) else f"{text}; {open_} are undecided")
+        costs.append(f"{name} has {' and '.join(dict.fromkeys(map(_accuracy, (own[0], own[-1]))))}")
+    return {
+        "What was asked": (
+            f"The best accuracy at every tolerance from {ends[0]:.3g} to {ends[1]:.3g} of "
+            f"{curve['notion']}, by {curve['measure']}, for {_and(curve['curves'])} classifiers."
+        ),
+        "What holds": (
+            f"On {curve['rows']:,} test rows ({100 * curve['confidence']:g}% intervals): {'; '.join(holds)}."
+        ),
+        "What it cost": f"Accuracy on test rows: {'; '.join(costs)}.",
+    }
 
 
 def _accuracy(point: Contents) -> str:

@@ -104,9 +104,9 @@ class DenseRows:
         for start in range(0, self.n_rows, self.block):
             yield slice(start, start + self.block)
 
-    def parts(self) -> Iterator[tuple[slice, slice, DenseRows]]:
-        """The rows of each stratum: where they are, which columns they have, and the rows themselves."""
-        yield slice(None), slice(None), self
+    def local(self, where: slice) -> tuple[NDArray[np.float64], slice]:
+        """The rows of a block, and the columns that these have numbers in: all of them."""
+        return self.take(where), slice(None)
 
     def scores(self, v: Vector) -> Vector:
         """Compute h of every row."""
@@ -129,18 +129,18 @@ class DenseRows:
         sums = self.base.copy()
         hessian = np.zeros((self.n_columns, self.n_columns))
         for where in self.blocks():
-            block = self.take(where)
-            h = block @ v
+            block, columns = self.local(where)
+            h = block @ v[columns]
             z = np.clip((h + width) / (2 * width), 0.0, 1.0)
             weights = self.weights_of(where)
             chosen = weights * z
-            sums += chosen @ block
+            sums[columns] += chosen @ block
             inside = np.flatnonzero((z > 0) & (z < 1))
             # Above the ramp phi = h = z h; on it phi = width z^2.
             correction = z[inside] * (width * z[inside] - h[inside])
             value += float(chosen @ h) + float(weights[inside] @ correction)
             close = block[inside]
-            hessian += (close * weights[inside, None]).T @ close
+            hessian[columns, columns] += (close * weights[inside, None]).T @ close
         return Smoothed(value, sums, hessian / (2 * width))
 
     def sample(self, count: int) -> DenseRows:
@@ -194,7 +194,9 @@ class DenseRows:
 
     def ties(self, v: Vector, h: Vector, index: NDArray[np.intp]) -> int:
         """How many rows that are not in `index` have an h of 0 up to rounding."""
-        near = np.setdiff1d(np.flatnonzero(np.abs(h) <= tie_width(v)), index)
+        inside = np.abs(h) <= tie_width(v)
+        inside[index] = False
+        near = np.flatnonzero(inside)
         terms = self.scores_of(near, np.abs(v))
         return int(np.count_nonzero(np.abs(h[near]) <= ROUNDING * np.maximum(1.0, terms)))
 
@@ -204,12 +206,13 @@ class DenseRows:
 
     def distinct(self) -> Distinct | None:
         """Collapse copies of rows."""
+        rows, kind = self._collapsed()
+        return Distinct(rows, lambda v, values: self._totals(v, np.arange(self.n_rows), values[kind]))
+
+    def _collapsed(self) -> tuple[DenseRows, NDArray[np.intp]]:
+        """Each distinct row once, and which of them each row is."""
         rows, weights, kind = collapsed(self.rows, self.weights_of(slice(None)))
-
-        def totals(v: Vector, values: Vector) -> Totals:
-            return self._totals(v, np.arange(self.n_rows), values[kind])
-
-        return Distinct(DenseRows(rows, weights, base=self.base), totals)
+        return DenseRows(rows, weights, base=self.base), kind
 
 
 def as_float64(rows: NDArray[Any]) -> NDArray[np.float64]:

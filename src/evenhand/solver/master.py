@@ -31,27 +31,31 @@ class Mixed:
         They sum to 1; at most one more than there are bounds are positive.
     multipliers : array, shape (J,)
         Of the bounds, positive on a lower one and negative on an upper one.
-    best : float
-        The largest <gain + A^T lambda, s> of a column: what a new one has to exceed.
+    best : array, shape (G,)
+        The largest <gain + A^T lambda, s> of a column of each group: what a new one has to exceed.
     sums : array, shape (D,)
         Of the mixture, without scalars.
     violation : float
         How far the worst bound is broken.
+    scalars : array, shape (K,)
     """
 
     weights: Vector
     multipliers: Vector
-    best: float
+    best: Vector
     sums: Vector
     violation: float
+    scalars: Vector
 
     def gain(self, problem: Problem, sums: Vector) -> float:
         """By how much a mixture with a new column could be better at most; not positive if by nothing."""
         direction = problem.direction(self.multipliers)[: len(sums)]
-        return float(direction @ sums) - self.best
+        return float(direction @ sums) - float(self.best.sum())
 
 
-def mix_columns(problem: Problem, columns: NDArray[np.float64], price: float) -> Mixed:
+def mix_columns(
+    problem: Problem, columns: NDArray[np.float64], price: float, owners: NDArray[np.intp] | None = None
+) -> Mixed:
     """Find the best mixture of columns.
 
     Parameters
@@ -61,6 +65,9 @@ def mix_columns(problem: Problem, columns: NDArray[np.float64], price: float) ->
         Sums of each column, without scalars.
     price : float
         Cost of breaking a bound by 1.
+    owners : array of int, shape (T,), optional
+        In order, the group that each column belongs to, of those from 0 on: the weights of each group sum to
+        1. By default there is one group.
 
     Returns
     -------
@@ -74,18 +81,23 @@ def mix_columns(problem: Problem, columns: NDArray[np.float64], price: float) ->
     array([0.75, 0.25])
     """
     (T, D), J, K = columns.shape, len(problem.A), problem.scalars
+    owners = np.zeros(T, np.intp) if owners is None else owners
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    G = len(starts)
     values = columns @ problem.A[:, :D].T
-    matrix = np.zeros((T + K, J + 1))
-    matrix[:T, :J], matrix[:T, J] = values, 1.0
-    matrix[T:, :J] = problem.A[:, D:].T
+    matrix = np.zeros((T + K, J + G))
+    matrix[:T, :J], matrix[T:, :J] = values, problem.A[:, D:].T
+    matrix[np.arange(T), J + owners] = 1.0
     cost = np.concatenate([-(columns @ problem.gain[:D]), np.zeros(K)])
-    program = Program(cost, matrix, np.append(problem.lo, 1.0), np.append(problem.hi, 1.0), J, price)
+    lower, upper = (np.concatenate([bound, np.ones(G)]) for bound in (problem.lo, problem.hi))
+    program = Program(cost, matrix, lower, upper, J, price)
     answer = next((found for found in map(program.solve, METHODS) if found is not None), None)
     if answer is None:
         raise ArithmeticError("HiGHS did not solve the master program.")
-    weights = answer.values[:T] / answer.values[:T].sum()
+    weights = answer.values[:T] / np.add.reduceat(answer.values[:T], starts)[owners]
     multipliers = problem.allowed(answer.duals[:J])
     reach = columns @ problem.direction(multipliers)[:D]
     at = weights @ values + answer.values[T:] @ problem.A[:, D:].T
     broken = np.maximum(problem.lo - at, at - problem.hi).max(initial=0.0)
-    return Mixed(weights, multipliers, float(reach.max()), weights @ columns, float(broken))
+    best = np.maximum.reduceat(reach, starts)
+    return Mixed(weights, multipliers, best, weights @ columns, float(broken), answer.values[T:])

@@ -116,25 +116,16 @@ class _Task:
         return None if found is None else replace(found, tie_multipliers=of_ties if of_ties.any() else None)
 
     def _proven(self, multipliers: Vector, selection: Vector, scalars: Vector) -> Optimum | None:
-        v, rows = self.problem.direction(multipliers), self.rows
-        totals = rows.totals_of(v[: rows.n_columns], selection)
+        rows, v = self.rows, self.problem.direction(multipliers)
+        own = v[: rows.n_columns]
+        totals = rows.totals(own, rows, selection)
         if isinstance(self.oracle, RowsWithScalars):
             totals = self.oracle.joined(totals, v, scalars)
         found = Optimum.of(self.problem, multipliers, totals)
         if not self.accepted.proven(found.certificate):
             return None
-        return replace(found, finish=_boundary(rows, v, multipliers, selection))
-
-
-def _boundary(rows: StratifiedRows, v: Vector, multipliers: Vector, selection: Vector) -> Finish:
-    """The rows that the sign of h does not decide."""
-    v = v[: rows.n_columns]
-    h = rows.scores(v)
-    terms = rows.scores(np.abs(v))
-    open_rows = np.flatnonzero((np.abs(h) <= ROUNDING * np.maximum(1.0, terms)) | (selection != (h > 0)))
-    distinct, weights, kind = rows.collapsed(open_rows)
-    values = np.empty(len(distinct))
-    values[kind] = selection[open_rows]
-    first = np.empty(len(distinct), np.intp)
-    first[kind] = open_rows
-    return Finish(DenseRows(rows.take(first), weights), values, multipliers, 0.0)
+        # The rows that the sign of h does not decide.
+        h, terms = rows.scores(own), rows.scores(np.abs(own))
+        index = np.flatnonzero((np.abs(h) <= ROUNDING * np.maximum(1.0, terms)) | (selection != (h > 0)))
+        undecided = DenseRows(rows.take(index), rows.weights_of(index))
+        return replace(found, finish=Finish(undecided, selection[index], multipliers, 0.0))

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Self
+from itertools import pairwise
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows, Index, as_float64, collapsed
-from evenhand.solver.oracle import Distinct, Smoothed, Totals, Vector
+from evenhand.solver.oracle import Totals, Vector
 
 _MOST_ENTRIES = 1 << 24
 """Of rows with all their columns that are taken at a time: 128 MB."""
@@ -97,13 +98,30 @@ class StratifiedRows(DenseRows):
         """The stratum of each of some rows."""
         return np.searchsorted(self.ends, index, side="right") - 1
 
-    def parts(self) -> Iterator[tuple[slice, slice, DenseRows]]:
-        """The rows of each stratum: where they are, which columns they have, and the rows themselves."""
-        for k, (start, end) in enumerate(zip(self.ends[:-1].tolist(), self.ends[1:].tolist(), strict=True)):
-            if end > start:
-                where = slice(start, end)
-                columns = slice(k * self.width, (k + 1) * self.width)
-                yield where, columns, DenseRows(self.rows[where], self.weights_of(where))
+    def blocks(self) -> Iterator[slice]:
+        """Blocks of rows of one stratum."""
+        for start, end in pairwise(self.ends.tolist()):
+            for first in range(start, end, self.block):
+                yield slice(first, min(first + self.block, end))
+
+    def local(self, where: slice) -> tuple[NDArray[np.float64], slice]:
+        """The rows of a block, and the columns of their stratum."""
+        first = int(np.searchsorted(self.ends, where.start, side="right") - 1) * self.width
+        return as_float64(self.rows[where]), slice(first, first + self.width)
+
+    def scores_of(self, index: Index, v: Vector) -> Vector:
+        """H of some rows."""
+        if not isinstance(index, slice):
+            return super().scores_of(index, v)
+        block, columns = self.local(index)
+        return block @ v[columns]
+
+    def summed(self, index: Index, factors: Vector) -> Vector:
+        """Sum of the rows of a block, each times a factor."""
+        block, columns = self.local(cast("slice", index))
+        sums = np.zeros(self.n_columns)
+        sums[columns] = factors @ block
+        return sums
 
     def of_strata(self, strata: NDArray[np.intp]) -> tuple[DenseRows, NDArray[np.intp], float]:
         """The rows of some strata alone, which of these they are, and their weight, now 1."""
@@ -118,67 +136,21 @@ class StratifiedRows(DenseRows):
             return DenseRows(rows, own), index, share
         return StratifiedRows(rows, own, np.cumsum([0, *map(len, ranges)])), index, share
 
-    def scores(self, v: Vector) -> Vector:
-        """Compute h of every row."""
-        h = np.empty(self.n_rows)
-        for where, columns, part in self.parts():
-            h[where] = part.scores(v[columns])
-        return h
-
-    def smooth(self, v: Vector, width: float) -> Smoothed:
-        """Sum over all rows, smoothed within `width` of the boundary."""
-        values, sums = [float(v @ self.base)], self.base.copy()
-        hessian = np.zeros((self.n_columns, self.n_columns))
-        for _, columns, part in self.parts():
-            found = part.smooth(v[columns], width)
-            values.append(found.value)
-            sums[columns] += found.sums
-            hessian[columns, columns] = found.hessian
-        return Smoothed(math.fsum(values), sums, hessian)
-
-    def selected(self, selection: Vector) -> Vector:
-        """Sum of w f p, given the selection f."""
-        sums = self.base.copy()
-        for where, columns, part in self.parts():
-            sums[columns] += part.selected(selection[where])
-        return sums
-
     def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> StratifiedRows:
         ends = np.searchsorted(chosen, self.ends)
         return StratifiedRows(as_float64(self.rows[chosen]), factor * self.weights_of(chosen), ends, **more)
 
-    def totals_of(self, v: Vector, selection: Vector) -> Totals:
-        """Sum over all rows without smoothing, with the selection of every row given."""
-        positive = self.positive_part(v, self.scores(v))
-        return Totals(positive, self.selected(selection), self._as_given(selection), 0)
-
     def _totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
         found = super()._totals(v, index, values)
-        return replace(found, selection=self._as_given(found.selection))
-
-    def _as_given(self, selection: Vector) -> Vector:
-        """The selection in the order that rows were given in."""
         if self.order is None:
-            return selection
+            return found
         given = np.empty(self.n_rows)
-        given[self.order] = selection
-        return given
+        given[self.order] = found.selection
+        return replace(found, selection=given)
 
-    def distinct(self) -> Distinct:
-        """Collapse copies of rows."""
-        rows, weights, kind = self.collapsed(np.arange(self.n_rows))
-
-        def totals(v: Vector, values: Vector) -> Totals:
-            return self.totals_of(v, values[kind])
-
-        ends = np.searchsorted(rows[:, 0], np.arange(self.n_strata + 1))
-        return Distinct(StratifiedRows(rows[:, 1:], weights, ends, base=self.base), totals)
-
-    def collapsed(self, index: NDArray[np.intp]) -> tuple[NDArray[np.float64], Vector, NDArray[np.intp]]:
-        """Of some rows, each distinct one once, behind its stratum; weights; and which of them each is."""
-        labelled = np.column_stack([self.strata_of(index), as_float64(self.rows[index])])
-        rows, weights, kind = collapsed(labelled, self.weights_of(index))
-        order = np.argsort(rows[:, 0], kind="stable")
-        rank = np.empty(len(order), np.intp)
-        rank[order] = np.arange(len(order))
-        return rows[order], weights[order], rank[kind]
+    def _collapsed(self) -> tuple[DenseRows, NDArray[np.intp]]:
+        strata = self.strata_of(np.arange(self.n_rows))
+        rows, weights, kind = collapsed(np.column_stack([strata, self.rows]), self.weights_of(slice(None)))
+        own = StratifiedRows.sorted(rows[:, 1:], rows[:, 0].astype(np.intp), self.n_strata, weights)
+        place, own.order, own.base = np.argsort(cast("Any", own.order)), None, self.base
+        return own, place[kind]

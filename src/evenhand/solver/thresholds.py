@@ -10,7 +10,7 @@ together) thresholds are mixed; where only one number of the group counts, anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from evenhand.solver.counted_scores import WHOLE, CountedScores, Interval, edge_between, root_of
-from evenhand.solver.linear import METHODS, Program, snapped
+from evenhand.solver.linear import snapped
+from evenhand.solver.master import Mixed, mix_columns
 from evenhand.solver.oracle import ROUNDING, Vector
 from evenhand.solver.program import Problem
 
@@ -33,6 +34,7 @@ _UPPER = (
 )
 _LAST_DIGITS = 1e-14
 _SURE = 1e-9  # log-odds are those of scores at least this far from 0 and 1
+_BROKEN = 1e-9  # more than rounding errors of the program
 _PRICE = 1e3  # of breaking a bound; where the multipliers need more, Newton takes over
 
 Corner = tuple[int, int]
@@ -126,21 +128,22 @@ def mix_thresholds(groups: Sequence[CountedScores], problem: Problem) -> Mixture
         first = [end, *np.linspace(0, end, _FIRST + 1).astype(int).tolist()]  # no one, everyone, and between
         _add(scores, known, [(position, end) for position in first])
     for _ in range(_MAX_ROUNDS):
-        solved = _master(problem, corners)
-        if solved is None:
+        mixed = _master(problem, corners)
+        if mixed is None:
             return None
-        shares, multipliers, worth, scalars, broken = solved
-        v = problem.direction(multipliers)
-        improved = False
+        v, improved = problem.direction(mixed.multipliers), False
+        shares = np.split(mixed.weights, np.cumsum([len(each) for each in corners])[:-1])
         for m, (scores, known) in enumerate(zip(groups, corners, strict=True)):
             own = v[2 * m : 2 * m + 2]
             corner = scores.best_threshold(own)
-            if corner not in known and own @ scores.sums_between(corner) > worth[m] + _WORTH:
+            if corner not in known and own @ scores.sums_between(corner) > mixed.best[m] + _WORTH:
                 improved, further = True, _around(scores, corner, known)
                 corners[m] = _in_use(known, shares[m])
                 _add(scores, corners[m], further)
         if not improved:
-            return None if broken else (multipliers, _steps(groups, corners, shares, problem, v), scalars)
+            if mixed.violation > _BROKEN:
+                return None
+            return mixed.multipliers, _steps(groups, corners, shares, problem, v), mixed.scalars
     return None
 
 
@@ -167,39 +170,23 @@ def _around(scores: CountedScores, corner: Corner, known: Corners) -> list[Corne
     return [corner, *((int(position), end) for position in between)]
 
 
-def _master(
-    problem: Problem, corners: list[Corners]
-) -> tuple[list[Vector], Vector, Vector, Vector, bool] | None:
-    """Best mixture of the given corners: shares, multipliers, the worth of each group, and scalars.
-
-    Also whether it breaks bounds: the first corners may not meet them, and multipliers then say which do.
-    """
-    J, M, D = len(problem.lo), len(corners), problem.A.shape[1]
-    owner = np.repeat(np.arange(M), [len(each) for each in corners])
-    sums = np.zeros((len(owner) + D - 2 * M, D))
-    for m, each in enumerate(corners):
-        sums[np.flatnonzero(owner == m), 2 * m : 2 * m + 2] = list(each.values())
-    sums[len(owner) :, 2 * M :] = np.eye(D - 2 * M)
-    bounds = sums @ problem.A.T
+def _master(problem: Problem, corners: list[Corners]) -> Mixed | None:
+    """Best mixture of the given corners. If it breaks bounds, multipliers say which corners would help."""
+    M = len(corners)
+    owners = np.repeat(np.arange(M), [len(each) for each in corners])
+    sums = np.zeros((len(owners), 2 * M))
+    found = np.array([own for each in corners for own in each.values()])
+    sums[np.arange(len(owners))[:, None], 2 * owners[:, None] + [0, 1]] = found
+    bounds = np.vstack([sums @ problem.A[:, : 2 * M].T, problem.A[:, 2 * M :].T])
     size = np.abs(bounds).max(axis=0, initial=0.0)
     scale = 1.0 / np.where(size > 0, size, 1.0)
-    unit = max(float(np.abs(sums @ problem.gain).max(initial=0.0)), np.finfo(float).tiny)
-    program = Program(
-        cost=-(sums @ problem.gain) / unit,
-        matrix=np.hstack([bounds * scale, np.vstack([np.eye(M)[owner], np.zeros((D - 2 * M, M))])]),
-        lower=np.concatenate([problem.lo * scale, np.ones(M)]),
-        upper=np.concatenate([problem.hi * scale, np.ones(M)]),
-        elastic=J,
-        price=_PRICE,
-    )
-    answer = next((found for found in map(program.solve, METHODS) if found is not None), None)
-    if answer is None:
+    unit = max(float(np.abs(sums @ problem.gain[: 2 * M]).max(initial=0.0)), np.finfo(float).tiny)
+    scaled = replace(problem.scaled(scale), gain=problem.gain / unit)
+    try:
+        mixed = mix_columns(scaled, sums, _PRICE, owners)
+    except ArithmeticError:
         return None
-    shares = [answer.values[: len(owner)][owner == m] for m in range(M)]
-    scalars = answer.values[len(owner) :]
-    multipliers = problem.allowed(answer.duals[:J] * scale * unit)
-    worth = -answer.duals[J:] * unit
-    return shares, multipliers, worth, scalars, bool(answer.slack.any())
+    return replace(mixed, multipliers=mixed.multipliers * scale * unit, best=mixed.best * unit)
 
 
 def _steps(

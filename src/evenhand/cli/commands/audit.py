@@ -104,8 +104,13 @@ def audit(
         if score is not None:
             known = None if label is None else pos_label
             with in_options({"scores": "--score"}):
+                read = rows.select(*dict.fromkeys([*filter(None, (label, score)), *features])).collect()
                 more["scores"] = eh.audit_scores(
-                    label, score, features, data=rows, pos_label=known, **settings
+                    None if label is None else read[label],
+                    read[score],
+                    read.select(features),
+                    pos_label=known,
+                    **settings,
                 )
         if prediction is None:
             _print(None, None, more, as_json=run.as_json)
