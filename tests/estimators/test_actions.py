@@ -37,7 +37,7 @@ def people(n, rng=RNG):
     sex, race = rng.integers(0, 2, n), rng.integers(0, 3, n)
     x, z = rng.normal(0.5 * sex - 0.3 * race, 1, n), rng.normal(size=n)
     town = np.where(z + rng.normal(size=n) > 0, "north", "south")
-    tier = np.digitize(x + 0.5 * z + rng.logistic(size=n), [-0.7, 0.8])
+    tier = np.digitize(x + 0.5 * z + rng.logistic(size=n), [-1.1, 1.0])
     table = {
         "x": x,
         "z": z,

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from evenhand.display.notebook import ShownAsTable
 from evenhand.display.text import show
-from evenhand.estimators.action_decisions import by_costs
 from evenhand.estimators.explanation import Explanation
 from evenhand.groups.groups import GroupName
 from evenhand.optimum.action_rule import ActionRule
@@ -91,7 +90,7 @@ def explained_actions(
     -------
     list of ActionExplanation
     """
-    place, free = np.arange(len(p)), by_costs(p, rule)
+    place, free = np.arange(len(p)), rule.by_costs(p)
     others, best, chances = H.copy(), free.argmax(axis=1), rule.selection(p)
     others[place, decided] = -np.inf
     against = np.where(best == decided, others.argmax(axis=1), best)

@@ -36,7 +36,8 @@ from evenhand.estimators.row_sample import (
 from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import TrainingData, hold_out_rows, read_training_data
 from evenhand.groups.groups import Groups
-from evenhand.optimum.atoms import FurtherRows, randomise_atoms
+from evenhand.optimum.action_rule import ActionRule
+from evenhand.optimum.atoms import FurtherRows, randomise_action_atoms, randomise_atoms
 from evenhand.optimum.objectives import read_problem
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
@@ -204,9 +205,12 @@ class ScoredRows:
             selection = solution.rule.selection(self.learned.out_of_fold)
         return self.deployed(solution.rule, selection, problem).with_key(f"{seed:08x}")
 
-    def deployed(self, rule: Rule, selection: Floats, problem: FairnessProblem | None = None) -> Rule:
+    def deployed(self, rule: Any, selection: Floats, problem: FairnessProblem | None = None) -> Rule:
         """A rule with the atoms of the deployed model randomised, by the selection of rows learned from."""
         learned = self.learned
+        if isinstance(rule, ActionRule):
+            made: Any = randomise_action_atoms(rule, learned.deployed, selection, learned.weights)
+            return made  # type: ignore[no-any-return]
         return randomise_atoms(
             rule, learned.deployed, selection, learned.weights, further=self._further(problem)
         )

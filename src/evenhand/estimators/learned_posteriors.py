@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import sklearn
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_memory
 
 from evenhand import __version__
 from evenhand.estimators.access import DIGITS
-from evenhand.estimators.action_decisions import labels_and_groups_suffice, posteriors_of_actions
 from evenhand.estimators.proxy_groups import ProxyAccess
 from evenhand.estimators.settings import Settings, group_learner
 from evenhand.estimators.training_data import TrainingData
@@ -27,7 +26,7 @@ from evenhand.exceptions import (
     warn_user,
 )
 from evenhand.groups.groups import Groups
-from evenhand.optimum.action_problem import refuse_many_cells
+from evenhand.optimum.action_problem import ActionsProblem, refuse_many_cells
 from evenhand.optimum.objectives import Objective, read_problem
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
@@ -38,6 +37,7 @@ from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.table_encoder import without_last
 from evenhand.posteriors.tabular import TabularClassifier
+from evenhand.requirements.actions import Actions, on_actions
 from evenhand.requirements.requirement import Constraint
 
 
@@ -59,6 +59,8 @@ class LearnedPosteriors:
         For new rows.
     fits : int
         How many classifiers were fitted.
+    actions : Actions or None
+        What is decided between, unless that is two labels.
     """
 
     out_of_fold: Any
@@ -67,11 +69,15 @@ class LearnedPosteriors:
     weights: NDArray[np.float64] | None
     model: PosteriorModel
     fits: int
+    actions: Actions | None = None
 
     def problem(
-        self, constraint: Constraint, cost: ArrayLike, groups: Groups, objective: Objective = "risk"
+        self, constraint: Constraint, cost: Any, groups: Groups, objective: Objective = "risk"
     ) -> FairnessProblem:
         """The fairness problem on these rows."""
+        if self.actions is not None:
+            settings = {"cost": cost, "sample_weight": self.weights, "labels": self.actions.labels}
+            return ActionsProblem.of(self.out_of_fold, constraint, groups=groups, **settings)
         return read_problem(
             objective, self.out_of_fold, constraint, cost=cost, sample_weight=self.weights, groups=groups
         )
@@ -183,9 +189,7 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
         warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)
     strata = None if data.examples.strata is None else data.examples.strata[rows]
     cells, final = (
-        data.access.posteriors(data.groups, found, codes, strata)
-        if data.actions is None
-        else posteriors_of_actions(data.access, data.groups, found, codes)
+        data.access.posteriors(data.groups, found, codes, strata, actions=data.actions is not None)
         for found in (estimated.cells, estimated.final)
     )
     return LearnedPosteriors(
@@ -195,6 +199,7 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
         None if data.weights is None else data.weights[rows],
         estimated.model,
         estimated.fits,
+        data.actions,
     )
 
 
@@ -286,9 +291,9 @@ def _separate_is_enough(settings: Settings, data: TrainingData) -> bool:
     cells, L = data.examples.compared_cells, data.examples.n_labels
     counts = np.bincount(cells, weights=data.weights, minlength=L * len(data.compared))
     masses = (counts / counts.sum()).reshape(-1, L)
-    if data.actions is not None:
-        return labels_and_groups_suffice(settings.constraint, data.actions, masses, data.compared)
-    return label_and_group_suffice(settings.constraint, settings.classifier.cost, masses, data.compared)
+    if data.actions is None:
+        return label_and_group_suffice(settings.constraint, settings.classifier.cost, masses, data.compared)
+    return label_and_group_suffice(on_actions(settings.constraint, data.actions), 0.5, masses, data.compared)
 
 
 def _constant(cells: NDArray[np.float64]) -> bool:

@@ -75,6 +75,8 @@ def forecast(
     -------
     Forecast
     """
+    if data.actions is not None:
+        return _forecast_actions(constraint, data, learned, rates, by)
     p, cells = learned.out_of_fold, data.examples.compared_cells[learned.rows]
     claimed = np.nan_to_num(rates.rates)
     weights = np.ones(len(p)) if learned.weights is None else learned.weights
@@ -107,28 +109,15 @@ def forecast(
     return Forecast(constraint, expected, _rows_seen(data), errors)
 
 
-def forecast_actions(
-    constraint: Constraint, data: TrainingData, learned: LearnedPosteriors, solution: Any
+def _forecast_actions(
+    constraint: Constraint, data: TrainingData, learned: LearnedPosteriors, rates: Any, by: Any
 ) -> ActionForecast:
-    """What to expect of several actions on new rows, by the same reasoning.
+    """The same for several actions; of two, everything is as for two decisions.
 
     Errors because other people come are drawn by signs of the rows, so that those of all cells and actions go
-    together. Of two actions, everything is as for two decisions.
-
-    Parameters
-    ----------
-    constraint : Constraint
-    data : TrainingData
-        Rows that were learned from.
-    learned : LearnedPosteriors
-        Of these rows.
-    solution : ActionSolution
-
-    Returns
-    -------
-    ActionForecast
+    together.
     """
-    p, rates, f = learned.out_of_fold, solution.rates, solution.selection
+    p, f = learned.out_of_fold, by.selection(learned.out_of_fold)
     claimed, cells = np.nan_to_num(rates.rates), data.examples.compared_cells[learned.rows]
     weights = np.ones(len(p)) if learned.weights is None else learned.weights
     counted = np.where(cells >= 0, weights, 0.0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from os import PathLike
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from evenhand.data.tables import library_of
 from evenhand.display.progress import waiting
 from evenhand.display.text import show
 from evenhand.estimators.access import ModelInput
-from evenhand.estimators.action_decisions import ActionDecisions, by_costs, posteriors_of_actions
 from evenhand.estimators.action_explanation import (
     ActionRanges,
     action_ranges,
@@ -36,17 +35,18 @@ from evenhand.estimators.explanation import (
     read_words,
     strongest_reasons,
 )
-from evenhand.estimators.fit_rows import FitRows, read_rows, space_for_posteriors
+from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
 from evenhand.estimators.guarantee_candidates import GuaranteeCandidates
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.limits import refused, refused_with_actions
-from evenhand.estimators.margin import forecast, forecast_actions, solve_with_margin
+from evenhand.estimators.margin import forecast, solve_with_margin
 from evenhand.estimators.settings import Margin, Settings
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError, LimitWarning, ToleranceWarning, warn_user
 from evenhand.groups.groups import GroupName
 from evenhand.guarantee.forecast import warn_if_exceeded
 from evenhand.guarantee.guarantee import warn_if_not_guaranteed
+from evenhand.optimum.action_problem import warn_if_never
 from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.minimax import group_risks
@@ -195,8 +195,8 @@ class FairPostprocessor(FairClassifier):
     margin: Margin = 0.0
     takes_actions: ClassVar[bool] = True
 
-    rule_: Rule = field(init=False)
-    solved_rule_: Rule = field(init=False)
+    rule_: Any = field(init=False)
+    solved_rule_: Any = field(init=False)
     posterior_model_: PosteriorModel = field(init=False)
     multipliers_: Mapping[ConstraintName, float] = field(init=False)
     shadow_prices_: Mapping[ConstraintName, float] = field(init=False)
@@ -259,8 +259,6 @@ class FairPostprocessor(FairClassifier):
 
         # Read the table, the labels, the groups, and who may see what, wherever the rows are.
         rows = read_rows(settings, X, y, sensitive_features, sample_weight, seed=seed, scratch=scratch)
-        if rows.data.actions is not None:
-            return self._fit_actions(settings, rows, seed)
 
         with space_for_posteriors(settings, rows) as score_all:
             # Out-of-fold posteriors P(S, Y | x), calibrated; other rows are scored by the model.
@@ -294,17 +292,6 @@ class FairPostprocessor(FairClassifier):
         self._remember(rows.data, seed)
         return self._keep(solution, rule, posteriors)
 
-    def _fit_actions(self, settings: Settings, rows: FitRows, seed: int) -> Self:
-        """The same for several actions: posteriors, solve, rule."""
-        posteriors = rows.learn(settings, rows.data, seed)
-        with waiting("solving", verbose=self.verbose):
-            found = ActionDecisions.find(settings, rows.data, posteriors, seed)
-        self.guarantee_, self.rounded_ = None, found.rounded(posteriors)
-        self.forecast_ = forecast_actions(settings.constraint, rows.data, posteriors, found.solution)
-        warn_if_exceeded(self.forecast_, margin=False)
-        self._remember(rows.data, seed)
-        return self._keep(found.solution, found.rule, posteriors)
-
     def _keep(self, solution: Solution, rule: Rule, posteriors: LearnedPosteriors) -> Self:
         """Set what a fit has found."""
         self.posterior_model_ = posteriors.model
@@ -312,13 +299,14 @@ class FairPostprocessor(FairClassifier):
             setattr(self, f"{name}_", getattr(solution, name))
         self.solved_rule_ = solution.rule
         self.rule_ = rule
-        as_solved = rule.atoms is solution.rule.atoms
-        if not self._several:
-            self.prices_ = prices_of(self.cost, self.compared_)
-            as_solved &= rule.steps is solution.rule.steps
-            self._warn_if_constant(rule.selection(posteriors.deployed))
+        as_solved = rule.atoms is solution.rule.atoms and rule.steps is solution.rule.steps
         if as_solved and self.certificate_.shipped_differs:  # the certificate shows what else was randomised
             warn_user(f"the rule is not the optimum that was proven: {self.certificate_}.", ToleranceWarning)
+        if isinstance(rule, ActionRule):
+            warn_if_never(rule, rule.selection(posteriors.deployed))
+            return self
+        self.prices_ = prices_of(self.cost, self.compared_)
+        self._warn_if_constant(rule.selection(posteriors.deployed))
         return self
 
     @property
@@ -369,10 +357,9 @@ class FairPostprocessor(FairClassifier):
         visible = self.access_.read(self, X, sensitive_features)
         cells = self.posterior_model_.cells(visible.X, self.access_.allowed(self.groups_, visible.known))
         codes = np.zeros(len(cells), np.int32) if visible.known is None else np.maximum(visible.known, 0)
-        if self._several:
-            return visible, posteriors_of_actions(self.access_, self.groups_, cells, codes)
         strata = None if visible.strata is None else np.maximum(visible.strata, 0)
-        return visible, self.access_.posteriors(self.groups_, cells, codes, strata)
+        several = self._several
+        return visible, self.access_.posteriors(self.groups_, cells, codes, strata, actions=several)
 
     @names_its_file
     def predict(
@@ -458,7 +445,7 @@ class FairPostprocessor(FairClassifier):
 
     def _decided(self, visible: ModelInput, posteriors: Any, ids: Any) -> NDArray[Any]:
         identity = visible.X if ids is None else id_column(ids, len(posteriors))
-        decisions = self.rule_.decide(posteriors, lambda rows: row_keys(identity, rows))
+        decisions: NDArray[Any] = self.rule_.decide(posteriors, lambda rows: row_keys(identity, rows))
         unseen, H = self._unseen(visible, posteriors)
         decisions[unseen] = _best(H)
         return decisions
@@ -482,7 +469,7 @@ class FairPostprocessor(FairClassifier):
         return selection if self._several else self._by_class(selection)
 
     def _selection(self, visible: ModelInput, posteriors: Any) -> NDArray[np.float64]:
-        selection = self.rule_.selection(posteriors)
+        selection: NDArray[np.float64] = self.rule_.selection(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         selection[unseen] = np.eye(selection.shape[1])[_best(H)] if self._several else _best(H)
         return selection
@@ -525,7 +512,7 @@ class FairPostprocessor(FairClassifier):
         """
         visible, posteriors = self._read(X, sensitive_features)
         if self._several:
-            return np.asarray(self.actions_[_best(by_costs(posteriors, self.rule_))])
+            return np.asarray(self.actions_[_best(self.rule_.by_costs(posteriors))])
         H = posteriors.weighted(self.prices_ * [-1.0, 1.0])
         unseen, by_mean_cost = self._unseen(visible, posteriors)
         H[unseen] = by_mean_cost
@@ -586,7 +573,7 @@ class FairPostprocessor(FairClassifier):
                 raise refused_with_actions("reasons")
             labels = self._labels
             found = explained_actions(
-                cast("ActionRule", self.rule_),
+                self.rule_,
                 posteriors,
                 H=self._margins(visible, posteriors),
                 shifts=self._shifts(),
@@ -710,7 +697,7 @@ class FairPostprocessor(FairClassifier):
     def _ranges(self) -> ActionRanges:
         if not self.access_.knows(self.groups_) or len(self.classes_) > 2:
             raise AttributeError(str(refused_with_actions("thresholds")))
-        rule, names = cast("ActionRule", self.rule_), self.compared_.cell_names
+        rule, names = self.rule_, self.compared_.cell_names
         return ActionRanges((name, action_ranges(rule, m)) for m, name in enumerate(names))
 
     @by_batches
@@ -743,7 +730,8 @@ class FairPostprocessor(FairClassifier):
         return margins if margins.shape[1] > 2 else margins[:, 1] - margins[:, 0]
 
     def _margins(self, visible: ModelInput, posteriors: Any) -> NDArray[np.float64]:
-        margins = self.rule_.decision(posteriors) if self._several else self.rule_.margins(posteriors)
+        compare = self.rule_.decision if self._several else self.rule_.margins
+        margins: NDArray[np.float64] = compare(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         margins[unseen] = H
         return margins
@@ -757,7 +745,7 @@ class FairPostprocessor(FairClassifier):
             unseen |= visible.strata < 0
         rows = np.flatnonzero(unseen)
         if self._several:
-            return rows, by_costs(posteriors[rows], self.rule_)
+            return rows, self.rule_.by_costs(posteriors[rows])
         eta = posteriors.label()[rows] if len(rows) else np.empty(0)
         false_positive, false_negative = self.prices_.mean(axis=0)
         return rows, false_negative * eta - false_positive * (1 - eta)

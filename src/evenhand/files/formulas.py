@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from evenhand.data.columns import blocks
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName, Groups
-from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.minimax import WORST_GROUP
 from evenhand.optimum.nearest import distance, named_distance, slack_of
 from evenhand.optimum.rule import Rule
@@ -231,15 +231,15 @@ def recompute(
 
 
 def recompute_actions(
-    parts: Callable[[], Iterable[tuple[Floats, Floats]]],
+    parts: Callable[[], Iterable[tuple[Any, Floats | None]]],
     groups: Groups,
     constraint: Constraint,
     *,
     actions: Actions,
     multipliers: Mapping[ConstraintName, float],
-    rule: ActionRule,
-    shipped: ActionRule,
-) -> tuple[Certificate, Floats]:
+    rule: Any,
+    shipped: Any,
+) -> tuple[Certificate, Floats, Certificate]:
     """The certificate of a rule for several actions, and the table W of the multipliers.
 
     With p the posteriors, w the weights, f_a the probability of action a, r the costs, and the requirement
@@ -264,10 +264,16 @@ def recompute_actions(
 
     Returns
     -------
-    certificate, W
+    certificate, W, slack
     """
-    total = sum(float(w.sum()) for _, w in parts())
-    masses: Floats = np.sum([np.tensordot(w, p, axes=1) for p, w in parts()], axis=0) / total
+
+    def rows() -> Iterator[tuple[Floats, Floats]]:
+        for p, w in parts():
+            for where in blocks(len(p)):
+                yield p[where], np.ones(len(p[where])) if w is None else w[where]
+
+    total = sum(float(w.sum()) for _, w in rows())
+    masses: Floats = np.sum([np.tensordot(w, p, axes=1) for p, w in rows()], axis=0) / total
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
     linear = on_actions(constraint, actions).linear(masses, groups)
     lam = np.array([multipliers[name] for name in linear.names])
@@ -275,7 +281,7 @@ def recompute_actions(
     W = np.tensordot(lam, np.divide(linear.C, masses[..., None], out=0.0 * linear.C, where=held), axes=1)
     W = W - actions.costs
     best, sums = 0.0, np.zeros((2, *W.shape))
-    for p, weights in parts():
+    for p, weights in rows():
         w = weights / total
         best += float(w @ np.einsum("nmy,mya->na", p, W).max(axis=1))
         for k, one in enumerate((rule, shipped)):
@@ -290,7 +296,7 @@ def recompute_actions(
     found = Certificate(
         costs[0], float(bound), broken[0], shipped_objective=costs[1], shipped_violation=broken[1]
     )
-    return found, W
+    return found, W, Certificate(0.0, 0.0, 0.0)
 
 
 def _unconstrained(parts: Iterable[Part], prices: Floats) -> Floats:

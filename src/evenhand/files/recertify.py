@@ -11,36 +11,28 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from evenhand.data.batched_table import BatchedTable, is_dask, is_lazy
-from evenhand.data.columns import blocks
 from evenhand.data.features import column_names, has_names, ordered_columns
-from evenhand.estimators.action_decisions import (
-    for_new_rows,
-    posteriors_of_actions,
-    problem_of_actions,
-)
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.fair_training import FairTraining, train_fair
 from evenhand.estimators.fit_rows import ScoredRows, read_rows, space_for_posteriors
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.estimators.settings import Settings
-from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.files.formulas import Mixture, Nearness, Part, recompute, recompute_actions
 from evenhand.files.guarantee_check import compare_guarantee, deployed_posteriors, with_ranks
+from evenhand.optimum.action_problem import ActionsProblem
 from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.nearest import slack_of
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
-from evenhand.requirements.actions import Actions
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate, small
@@ -202,9 +194,6 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
         other = model.fitted_to_.difference(rows.data.fingerprint)
         if other is not None:
             return Proof(False, f"not confirmed: {other}.", stored)
-        if rows.data.actions is not None:
-            posteriors = rows.learn(settings, rows.data, model.seed_)
-            return _proof(model, *_compare_actions(model, settings, rows.data, posteriors), posteriors)
         trains = isinstance(model, FairInprocessor)
         data = rows.standing_for_all if trains else rows.data
         with nullcontext(ScoredRows) if trains else space_for_posteriors(settings, rows) as score_all:
@@ -233,78 +222,11 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
             )
             if found is not None and rows.held_out is not None:
                 problems += compare_guarantee(model, problem, posteriors, data, rows.held_out)
-    everywhere = None if trains or rows.sample is None else data.fingerprint.rows
-    return _proof(model, found, problems, posteriors, everywhere)
-
-
-def _proof(
-    model: Any,
-    found: Certificate | None,
-    problems: list[str],
-    posteriors: LearnedPosteriors,
-    rows: int | None = None,
-) -> Proof:
-    """What was found on the rows of the posteriors, or on so many."""
-    proven, stored = len(posteriors.rows) if rows is None else rows, model.certificate_
+    proven = len(posteriors.rows) if trains or rows.sample is None else data.fingerprint.rows
     if found is not None and not problems:
         return Proof(True, f"proven on {proven:,} rows: {claimed(model, found)}.", stored, found, proven)
     hint = "" if found is None else _hint(model)
     return Proof(False, f"not confirmed: {'; '.join(problems)}.{hint}", stored, found, proven)
-
-
-def _compare_actions(
-    model: Any, settings: Settings, data: TrainingData, posteriors: LearnedPosteriors
-) -> tuple[Certificate | None, list[str]]:
-    """The recomputed certificate of several actions, and where it disagrees with the model."""
-    actions, rule = cast("Actions", data.actions), model.solved_rule_
-    near = TOLERANCE * max(1.0, float(actions.costs.max()))
-    p, every = posteriors.out_of_fold, posteriors.weights
-    weights = np.ones(len(p)) if every is None else every
-    if not isinstance(rule, ActionRule) or rule.actions != actions.names:
-        return None, ["the rule is not one for these actions"]
-    try:
-        found, W = recompute_actions(
-            lambda: ((p[where], weights[where]) for where in blocks(len(p))),
-            model.compared_,
-            _certified(model),
-            actions=actions,
-            multipliers=model.multipliers_,
-            rule=rule,
-            shipped=model.rule_,
-        )
-    except (KeyError, InputError):
-        return None, ["the groups or multipliers do not belong to these rows"]
-    problems = _differences(model, found, near, (("objective", found.minimised), *_PROVEN, *_SHIPPED))
-    if not np.abs(rule.table - W).max() <= near:
-        problems.append("the rule does not follow from the multipliers")
-    expected = for_new_rows(rule, posteriors, rule.selection(p), model.seed_)
-    if expected.randomises and not model.rule_.randomises:
-        problem = problem_of_actions(settings, data, posteriors)
-        expected = problem.deterministic(expected, posteriors.deployed)
-    visible = data.examples.take(posteriors.rows)
-    cells = model.posterior_model_.cells(visible.X, visible.allowed)
-    deployed = posteriors_of_actions(model.access_, model.groups_, cells, visible.codes)
-    chosen = model.rule_.selection(deployed) - expected.selection(posteriors.deployed)
-    if not np.abs(chosen).mean() <= near:
-        problems.append("the decisions on these rows do not follow from the rule")
-    return found, problems
-
-
-def _differences(
-    model: Any,
-    found: Certificate,
-    near: float,
-    names: Sequence[tuple[str, str]],
-    slack: Certificate | None = None,
-) -> list[str]:
-    """Numbers of the certificate that are others here than in the model."""
-    problems = []
-    for name, word in names:
-        then, now = (getattr(one, name) for one in (model.certificate_, found))
-        more = 0.0 if slack is None else getattr(slack, name) or 0.0
-        if then is None or not abs(now - then) <= near + more:
-            problems.append(f"the {word} is {now:.7g} here and {_number(then)} in the model")
-    return problems
 
 
 def _compare(
@@ -340,20 +262,23 @@ def _compare(
     certificate : Certificate or None
     problems : list of str
     """
-    prices = prices_of(model.cost, model.compared_)
+    several = problem.actions if isinstance(problem, ActionsProblem) else None
+    prices = prices_of(model.cost, model.compared_) if several is None else several.costs
     near = TOLERANCE * max(1.0, float(prices.max()))
     rule = model.solved_rule_ if isinstance(model, FairPostprocessor) else None
+    more: dict[str, Any] = {"actions": several}
+    if several is None:
+        more = {"prices": prices, "mixture": _mixture(model), "nearness": _nearness(model)}
+    compute: Any = recompute if several is None else recompute_actions
     try:
-        found, W, slack = recompute(
+        found, W, slack = compute(
             parts,
             model.compared_,
             _certified(model),
-            prices=prices,
             multipliers=model.multipliers_,
             rule=rule,
             shipped=None if rule is None else model.rule_,
-            mixture=_mixture(model),
-            nearness=_nearness(model),
+            **more,
         )
     except (KeyError, InputError):
         return None, ["the groups or multipliers do not belong to these rows"]
@@ -372,7 +297,10 @@ def _compare(
     if found.minimised != model.certificate_.minimised:
         problems.append(f"the fit minimises the {found.minimised}, and the model another objective")
     shipped = () if rule is None else _SHIPPED
-    problems += _differences(model, found, near, (("objective", found.minimised), *_PROVEN, *shipped), slack)
+    for name, word in (("objective", found.minimised), *_PROVEN, *shipped):
+        then, now = (getattr(one, name) for one in (model.certificate_, found))
+        if then is None or not abs(now - then) <= near + (getattr(slack, name) or 0.0):
+            problems.append(f"the {word} is {now:.7g} here and {_number(then)} in the model")
     if isinstance(model.objective, Notion) and abs(slack_of(model.nearest_) - found.objective) > 10 * near:
         problems.append(f"{model.nearest_!r} is not what is attained")
     if rule is not None:

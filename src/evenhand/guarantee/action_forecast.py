@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ class ActionForecast(Forecast):
     rates: ActionRates  # type: ignore[assignment]
     moves: Floats | None = None
     known: bool = False
+    _remedies: ClassVar[str] = " or a wider tolerance"
 
     @property
     def _requirements(self) -> tuple[Requirement, ...]:

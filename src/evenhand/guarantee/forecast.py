@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,6 +187,8 @@ class Forecast:
         ]
         return make_table(rows, numbers=numbers, counts=["rows"], library=backend)
 
+    _remedies: ClassVar[str] = ", a wider tolerance or margin='forecast' of FairPostprocessor"
+
     def on(self, n_rows: int) -> Forecast:
         """What so many new rows are likely to show: as in an audit, their own sampling error is added.
 
@@ -311,21 +313,14 @@ def _asked(found: AnyMeasurement, place: int) -> float:
     return float(low if np.isnan(high) or abs(rate - low) < abs(high - rate) else high)
 
 
-def warn_if_exceeded(forecast: Forecast, *, margin: bool = True) -> None:
+def warn_if_exceeded(forecast: Forecast) -> None:
     """Warn once if a tolerance is likely to be exceeded by more than half on new rows.
 
     Parameters
     ----------
     forecast : Forecast
-    margin : bool, default=True
-        Whether a margin can be had.
     """
     exceeded = [str(found) for found in forecast.expected if found.exceeded]
     if exceeded:
-        better = (
-            ", a wider tolerance or margin='forecast' of FairPostprocessor"
-            if margin
-            else " or a wider tolerance"
-        )
-        advice = f"More rows{better} would help."
+        advice = f"More rows{forecast._remedies} would help."
         warn_user(f"{'; '.join(exceeded)}. {advice}", ForecastWarning)

@@ -175,6 +175,8 @@ class ActionsProblem(FairnessProblem):
         self, rule: Any, deployed: Any = None, *, linear: LinearConstraints | None = None
     ) -> Any:
         """The nearest rule that never randomises, as :meth:`FairnessProblem.deterministic`."""
+        if not rule.randomises:
+            return rule
         required = self.linear_constraints if linear is None else linear
         mixed = np.flatnonzero(((rule.chances > 0) & (rule.chances < 1)).any(axis=1))
         numbers, K = rule.chances.copy(), rule.chances.shape[1]
@@ -244,11 +246,24 @@ class ActionsProblem(FairnessProblem):
         return np.union1d(chosen.index, np.flatnonzero(chosen.margins <= tie_width(v)))
 
 
-def warn_if_never(rates: ActionRates) -> None:
-    """Warn of actions that nobody gets: others cost less everywhere, or a bound rules them out."""
-    total = rates.selected.sum(axis=(0, 1)) / rates.mass.sum()
-    never = [name for name, rate in zip(rates.actions.names, total, strict=True) if rate <= _NEVER]
-    if never:
+def warn_if_never(rule: ActionRule, selection: Floats) -> None:
+    """Warn if everyone gets the same action, or nobody gets some: others cost less, or a bound is in the way.
+
+    Parameters
+    ----------
+    rule : ActionRule
+    selection : array, shape (n, K)
+    """
+    shares = selection.mean(axis=0)
+    never = [name for name, share in zip(rule.actions, shares, strict=True) if share <= _NEVER]
+    if (selection == selection[0]).all():
+        got = [name for name in rule.actions if name not in never]
+        warn_user(
+            f"these decisions are constant: everyone gets {' or '.join(map(repr, got))}. A wider tolerance, "
+            "other costs or more rows may tell people apart.",
+            ConstantClassifierWarning,
+        )
+    elif never:
         warn_user(
             f"nobody gets the action{'s' * (len(never) > 1)} {', '.join(map(repr, never))}: others cost "
             "less, given these probabilities and the requirement. Lower its costs, or leave it out.",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,8 @@ class ActionRule:
     unit: float = 1.0
     resolution: float = 0.0
     key: str = ""
+    steps: ClassVar[None] = None
+    """Known groups have none: several actions are decided by the table."""
 
     def __repr__(self) -> str:
         M, L, K = self.table.shape
@@ -112,6 +114,14 @@ class ActionRule:
     def randomises(self) -> bool:
         """Whether chance has a part in some decisions."""
         return self.chances is not None and bool(((self.chances > 0) & (self.chances < 1)).any())
+
+    def with_key(self, key: str) -> Self:
+        """The same rule with another key of randomised decisions."""
+        return replace(self, key=key)
+
+    def by_costs(self, posteriors: Floats) -> Floats:
+        """Minus the expected cost of each action, shape (n, K), without any requirement."""
+        return np.asarray(-(posteriors.sum(axis=1) @ self.costs))
 
     def to_json(self) -> str:
         """The rule as text, to the last digit.
