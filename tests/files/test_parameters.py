@@ -170,13 +170,9 @@ REFUSED = {
         make_pipeline(CountVectorizer(input="filename"), LogisticRegression()),
         "input='filename'",
     ),
-    "a grid": (
+    "a search": (
         GridSearchCV(make_pipeline(PCA(), LogisticRegression()), {"memory": ["cache"]}),
-        r"param_grid of GridSearchCV has memory='cache'",
-    ),
-    "an expression": (
-        GridSearchCV(LogisticRegression(), {"C": [1.0]}, pre_dispatch="9**9**9"),
-        "pre_dispatch",
+        "GridSearchCV .as ObjectNode., which is not on the list",
     ),
     "attributes": (
         SelectFromModel(LogisticRegression(), importance_getter="__class__.mro"),
@@ -200,7 +196,7 @@ def test_parameters_that_name_paths_functions_or_backends_are_refused(estimator,
     """When saving, when inspecting a file, and when loading it."""
     with pytest.raises(InputError, match=match) as error:
         parts.dump_parts([estimator])
-    assert re.search("Change it and fit again|Choose another classifier", str(error.value))
+    assert re.search("Change it and fit again|[Cc]hoose another classifier", str(error.value))
     try:
         data = parts._skops().dumps([estimator])
     except Exception:  # skops itself cannot write it
@@ -214,7 +210,6 @@ ALLOWED = {
     "xgboost": XGBClassifier(device="cpu", rate_drop=0.1, interaction_constraints="[[0, 1]]"),
     "function": make_pipeline(FunctionTransformer(np.tanh, inverse_func=np.log1p), LogisticRegression()),
     "partial": FunctionTransformer(functools.partial(np.log1p, dtype="float32")),
-    "grid": GridSearchCV(make_pipeline(PCA(), LogisticRegression()), [{"pca__n_components": [1, 2]}]),
     "trees": HistGradientBoostingClassifier(max_iter=2).fit(TRAIN.X, TRAIN.y),
 }
 
@@ -306,7 +301,7 @@ def test_parameters_that_take_any_text_are_known():
         *("dtype", "refit", "scoring", "metric"),  # a type of numbers, and names looked up in a table
     }
     assert found - harmless == found & set(_RULES)
-    assert found >= {"memory", "encoding", "importance_getter", "pre_dispatch"}
+    assert found >= {"memory", "encoding", "importance_getter"}
 
 
 def test_every_parameter_on_the_list_is_known():

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Tally, tally_of_sums
-from evenhand.data.columns import TooManyLevels, check_names, refuse_many_levels
+from evenhand.data.checks import near_names
+from evenhand.data.columns import TooManyLevels, as_table, check_names, refuse_many_levels
 from evenhand.data.counted_rows import CountedRows, Roles, TableRows, TooManyCombinations
 from evenhand.data.labels import MAX_CLASSES, refuse_continuous
 from evenhand.exceptions import GroupError, InputError
@@ -81,6 +82,44 @@ def tally_table(
         **policy,
     )
     return _tally(decisions, counted), median
+
+
+def read_columns(data: Any, columns: Mapping[str, Any], sensitive_features: Any) -> dict[str, Any]:
+    """Columns of an eager or lazy table, read into memory by their names.
+
+    Parameters
+    ----------
+    data : table
+    columns : mapping
+        Names of columns by the argument that they are; None is left out.
+    sensitive_features : str or sequence of str
+
+    Returns
+    -------
+    dict
+        Columns by argument; "sensitive_features" is a dict of them.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = pl.LazyFrame({"score": [0.5, 0.7], "sex": ["F", "M"]})
+    >>> found = read_columns(table, {"scores": "score", "y_true": None}, "sex")
+    >>> {name: len(column) for name, column in found.items()}
+    {'scores': 2, 'sensitive_features': 1}
+    """
+    features = _feature_names(sensitive_features, "sensitive_features")
+    given = {what: name for what, name in columns.items() if name is not None}
+    for what, name in given.items():
+        _check_name(what, name)
+    table = as_table(data, what="data")
+    names = table.collect_schema().names()
+    used = dict.fromkeys([*given.values(), *features])
+    for name in used:
+        if name not in names:
+            raise InputError(f"data has no column {name!r}. {near_names(name, names, 'It has')}")
+    chosen = table.select(*used).lazy().collect()
+    found: dict[str, Any] = {what: chosen.get_column(name).to_native() for what, name in given.items()}
+    return found | {"sensitive_features": {name: chosen.get_column(name).to_native() for name in features}}
 
 
 def _read_roles(columns: Mapping[str, Any], sensitive_features: Any, control_features: Any) -> Roles:

@@ -73,8 +73,6 @@ def run(page: Path) -> Frontier:
         "learned probabilities, no model within the tolerance has a risk (half the error) below the bound; "
         f"these exceed it by at most {small(max(point.risk - point.bound for point in points))}."
     )
-    _show("Shadow prices: accuracy gained by 0.01 more tolerance", _prices(points))
-    _say('"-": the tolerance does not bind for this group.')
 
     model = fair["blind"].fit(X[train], y[train])
     without = model.predict_unconstrained(X[test])
@@ -90,8 +88,7 @@ def run(page: Path) -> Frontier:
             title="Income decisions by race and sex",
             data=adult.description,
         )
-    print()
-    _say(f"Everything as a page, with a slider over the tolerance: {page}")
+    _say(f"Everything as a page, with what each group's tolerance costs and a slider over it: {page}")
     return curve
 
 
@@ -123,14 +120,6 @@ def _comparison(points: list[Point]) -> Iterator[list[str]]:
         if point.tolerance is not None:
             asked, proof = [f"{point.tolerance:.2f}", f"{point.forecast:.3f}"], f"{point.bound:.5f}"
         yield [point.curve, *asked, _interval(point.measured), _interval(point.accuracy), proof]
-
-
-def _prices(points: list[Point]) -> Iterator[list[str]]:
-    """Accuracy gained by 0.01 more tolerance for one group, the most expensive group first."""
-    yield ["group", *(f"{point.curve} {point.tolerance:.2f}" for point in points)]
-    gains = {name.group: [0.02 * point.prices[name] for point in points] for name in points[0].prices}
-    for group, prices in sorted(gains.items(), key=lambda item: -sum(item[1])):
-        yield [_who(group), *(f"{price:.4f}" if price > 5e-5 else "-" for price in prices)]
 
 
 def _say(text: str) -> None:

@@ -5,20 +5,12 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree as Xml
 
 from evenhand._atomic import written_at_once
-from evenhand.auditing.comparison import (
-    Comparison,
-    Distance,
-    Verdict,
-    asks,
-    estimate,
-    group_name,
-    judged,
-)
+from evenhand.auditing.comparison import Comparison, Distance, asks, estimate, group_name, judged
 from evenhand.auditing.figure_tables import figure
 from evenhand.auditing.result import Audit
 from evenhand.auditing.significance import Significance
@@ -26,9 +18,10 @@ from evenhand.cli.exit_codes import FailOn, requested
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName
 
+_UNDECIDED = "insufficient evidence"
 
-@dataclass(frozen=True)
-class _Case:
+
+class _Case(NamedTuple):
     """One test case: a requirement as a whole, one group of it, or one flag of a test of significance."""
 
     notion: str
@@ -58,28 +51,25 @@ def write_junit(
     fail_on : {"violated", "insufficient"}
     tests : Significance, default=None
     """
-    undecided = "failure" if fail_on == "insufficient" else "skipped"
+    results = {"satisfied": None, "violated": "failure", "flagged": "failure"}
+    results[_UNDECIDED] = "failure" if fail_on == "insufficient" else "skipped"
     cases = [case for one in requested(found) for case in _cases(one)]
     cases += [] if tests is None else _flags(tests)
-    kinds = {"satisfied": None, "violated": "failure", "flagged": "failure"}
-    results = [kinds.get(case.verdict, undecided) for case in cases]
+    kinds = [results[case.verdict] for case in cases]
+    described = {
+        "name": show(f"evenhand audit of {name}"),
+        "package": "evenhand",
+        "id": "0",
+        "errors": "0",
+        "timestamp": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S"),
+        "hostname": "localhost",
+        "time": "0",
+        "tests": str(len(cases)),
+        "failures": str(kinds.count("failure")),
+        "skipped": str(kinds.count("skipped")),
+    }
     root = Xml.Element("testsuites")
-    suite = Xml.SubElement(
-        root,
-        "testsuite",
-        {
-            "name": show(f"evenhand audit of {name}"),
-            "package": "evenhand",
-            "id": "0",
-            "timestamp": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S"),
-            "hostname": "localhost",
-            "tests": str(len(cases)),
-            "failures": str(results.count("failure")),
-            "errors": "0",
-            "skipped": str(results.count("skipped")),
-            "time": "0",
-        },
-    )
+    suite = Xml.SubElement(root, "testsuite", described)
     properties = Xml.SubElement(suite, "properties")
     rows = found.groups[0].rows
     facts = {
@@ -91,13 +81,13 @@ def write_junit(
     }
     for key, value in facts.items():
         Xml.SubElement(properties, "property", {"name": key, "value": value})
-    for case, result in zip(cases, results, strict=True):
+    for case, kind in zip(cases, kinds, strict=True):
         about = {"classname": f"evenhand.audit.{case.notion}", "name": case.name, "time": "0"}
-        test = Xml.SubElement(suite, "testcase", about)
-        if result is not None:
-            kind = {"type": case.verdict} if result == "failure" else {}
-            message = f"{case.verdict}: {case.found}"
-            Xml.SubElement(test, result, {**kind, "message": message}).text = message if kind else None
+        test, message = Xml.SubElement(suite, "testcase", about), f"{case.verdict}: {case.found}"
+        if kind == "failure":
+            Xml.SubElement(test, kind, {"type": case.verdict, "message": message}).text = message
+        elif kind is not None:
+            Xml.SubElement(test, kind, {"message": message})
     for stream in ("system-out", "system-err"):
         Xml.SubElement(suite, stream)
     Xml.indent(root)
@@ -109,17 +99,13 @@ def _cases(one: Comparison) -> Iterator[_Case]:
     """The requirement as a whole, then each of its groups."""
     notion = show(one.notion).replace(".", "_")  # readers take what is before a dot for a package
     limit = "" if one.against in ("bound", "reference") else f" (tolerance {one.tolerance:g})"
-    asked = f"{show(asks(one))}{limit}"
+    asked, everyone = f"{show(asks(one))}{limit}", one.groups == "population"
     whole = {"population": "everyone", "intersectional": "all groups", "independent": "all features"}
-    worst = "" if one.group is None or one.groups == "population" else f" for {group_name(one.group)}"
-    worst += _given(one.stratum)
-    text = estimate(one.value, one.low, one.high) + worst
-    verdict = one.verdict or "insufficient evidence"
-    yield _Case(notion, f"{asked}: {whole.get(one.groups, one.groups)}", verdict, text)
-    if one.groups == "population":
-        return
+    worst = "" if one.group is None or everyone else f" for {group_name(one.group)}"
+    text = estimate(one.value, one.low, one.high) + worst + _given(one.stratum)
+    yield _Case(notion, f"{asked}: {whole.get(one.groups, one.groups)}", one.verdict or _UNDECIDED, text)
     several = len({part.statistic for part in one.distances}) > 1
-    for part in one.distances:
+    for part in () if everyone else one.distances:
         where = _given(part.stratum)
         who = f"{group_name(part.group)}{where}" + (f", {part.statistic}" if several else "")
         text = estimate(part.value, part.low, part.high) + where
@@ -134,8 +120,7 @@ def _flags(tests: Significance) -> Iterator[_Case]:
     }
     for one in tests.tests:
         for name, (flag, attribute, form) in asked.items():
-            flagged = getattr(one, flag)
-            verdict = "insufficient evidence" if flagged is None else "flagged" if flagged else "satisfied"
+            verdict = {None: _UNDECIDED, True: "flagged", False: "satisfied"}[getattr(one, flag)]
             who = f"{group_name(one.group)} beside {group_name(one.reference)}: {name}"
             yield _Case("significance", who, verdict, figure(one, attribute, form))
 
@@ -144,12 +129,12 @@ def _given(stratum: GroupName | None) -> str:
     return "" if stratum is None else f" given {stratum}"
 
 
-def _verdict(one: Comparison, part: Distance) -> Verdict:
+def _verdict(one: Comparison, part: Distance) -> str:
     """The verdict on one group, from its part of the simultaneous limits."""
     low, high = part.low, part.high
     if math.isnan(part.value):  # a bound on precision holds where nobody is selected
         holds = one.against == "bound" and one.verdict == "satisfied"
-        return "satisfied" if holds else "insufficient evidence"
+        return "satisfied" if holds else _UNDECIDED
     if one.measure == "difference":
         low, high = max(0.0, low, -high), max(-low, high)
-    return judged(one.measure, one.tolerance, low, high) or "insufficient evidence"
+    return judged(one.measure, one.tolerance, low, high) or _UNDECIDED

@@ -655,8 +655,7 @@ class FairPostprocessor(FairClassifier):
                 "ranks."
             )
         rule, made.certificate_, made.rates_ = self.rounded_
-        made.rule_ = rule if self._several else replace(rule, names=self.rule_.names)
-        made.rounded_ = None
+        made.rule_, made.rounded_ = replace(rule, names=self.rule_.names), None
         return made
 
     def _shifts(self) -> tuple[tuple[ConstraintName, ...], NDArray[np.float64]]:

@@ -155,9 +155,11 @@ def _check_manifest(manifest: Any, members: dict[str, bytes]) -> None:
     if type(version) is not int or version < 1:
         raise UntrustedFileError(f"its format version is {version!r}, which does not exist.")
     if version > _VERSION:
+        versions = manifest.get("versions")
+        writer = versions.get("evenhand") if isinstance(versions, dict) else "of a later version"
         raise UntrustedFileError(
             f"it has format version {version}, and this evenhand reads only version {_VERSION}: it needs "
-            f"evenhand {_writer(manifest)} or newer."
+            f"evenhand {show(str(writer))[:20]} or newer."
         )
     if manifest.get("members") != _sums(members):
         raise UntrustedFileError("the checksums of its members are wrong: it was altered or damaged.")
@@ -168,12 +170,6 @@ def _sums(members: dict[str, bytes]) -> dict[str, dict[str, Any]]:
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in members.items()
     }
-
-
-def _writer(manifest: dict[str, Any]) -> str:
-    versions = manifest.get("versions")
-    found = versions.get("evenhand") if isinstance(versions, dict) else None
-    return show(found)[:20] if isinstance(found, str) else "of a later version"
 
 
 def read_json(data: bytes, name: str) -> Any:

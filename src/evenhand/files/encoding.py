@@ -25,7 +25,7 @@ from evenhand.estimators.proxy_groups import ProxyAccess
 from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
 from evenhand.estimators.training_certificate import TrainingCertificate
-from evenhand.exceptions import InputError, UntrustedFileError, reason
+from evenhand.exceptions import InputError, UntrustedFileError
 from evenhand.groups.groups import POOLED, GroupName, Groups
 from evenhand.groups.proxy import Proxy
 from evenhand.guarantee.action_forecast import ActionForecast
@@ -116,50 +116,31 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | ActionRule | None)
     -------
     FairPostprocessor or FairInprocessor
     """
-    try:
-        kind = MODELS[content["model"]]
-        model = kind()
-        if (rule is not None) != (kind is FairPostprocessor):
-            raise UntrustedFileError("the model and its rule do not belong together.")
-        known = set(model.get_params(deep=False))
-        for name, value in content["state"].items():
-            if name not in known and not (name.endswith("_") and not name.startswith("_")):
-                raise UntrustedFileError(f"the model has an unknown attribute {name!r}.")
-            model.__dict__[name] = _decode(value, parts)
-        tags = model.__dict__.get("input_tags_", (False, False))
-        if not (isinstance(tags, tuple) and len(tags) == 2 and all(type(tag) is bool for tag in tags)):
-            raise UntrustedFileError("the model has tags that evenhand does not write.")
-        if rule is not None:
-            named: dict[str, Any] = {"rule_": rule, "solved_rule_": model.__dict__["solved_rule_"]}
-            if len({type(one) for one in named.values()}) > 1 or isinstance(rule, ActionRule):
-                _check_rules(model, named)
-            for name, one in named.items():
-                own = one if isinstance(one, ActionRule) else replace(one, names=model.compared_.cell_names)
-                model.__dict__[name] = own
-    except UntrustedFileError:
-        raise
-    except Exception as error:
-        raise UntrustedFileError(f"the model is damaged: {reason(error)}") from None
+    kind = MODELS[content["model"]]
+    model = kind()
+    if (rule is not None) != (kind is FairPostprocessor):
+        raise UntrustedFileError("the model and its rule do not belong together.")
+    known = set(model.get_params(deep=False))
+    for name, value in content["state"].items():
+        if name not in known and not (name.endswith("_") and not name.startswith("_")):
+            raise UntrustedFileError(f"the model has an unknown attribute {name!r}.")
+        model.__dict__[name] = decode_value(value, parts)
+    tags = model.__dict__.get("input_tags_", (False, False))
+    if not (isinstance(tags, tuple) and [type(tag) for tag in tags] == [bool, bool]):
+        raise UntrustedFileError("the model has tags that evenhand does not write.")
+    if rule is not None:
+        for name, one in (("rule_", rule), ("solved_rule_", model.__dict__["solved_rule_"])):
+            own = type(one) is type(rule), one.table.shape[:2] == (len(model.compared_), len(model.classes_))
+            if not all(own):
+                raise UntrustedFileError("the model and its rule do not belong together.")
+            model.__dict__[name] = replace(one, names=model.compared_.cell_names)
     return model
-
-
-def _check_rules(model: FairClassifier, rules: Mapping[str, Any]) -> None:
-    """Raise an UntrustedFileError unless rules of several actions are for a model's groups and labels."""
-    for rule in rules.values():
-        shape = (len(model.compared_), len(model.classes_))
-        if not isinstance(rule, ActionRule) or rule.table.shape[:2] != shape:
-            raise UntrustedFileError("the model and its rule do not belong together.")
 
 
 def encode_value(value: Any) -> tuple[Any, list[Any]]:
     """Requirements, groups and plain values as what JSON can hold, and the arrays among them."""
     writer = _Writer(())
     return writer.encode(value, "it"), writer.parts
-
-
-def decode_value(value: Any, parts: list[Any]) -> Any:
-    """What :func:`encode_value` wrote."""
-    return _decode(value, parts)
 
 
 class _Writer:
@@ -215,30 +196,26 @@ def _fields(value: Any) -> dict[str, Any]:
     return params
 
 
-def _decode(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
+def decode_value(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
+    """What :func:`encode_value` wrote."""
     if not isinstance(value, dict):
         return value
     if "object" in value:
         kind = _OURS[value["object"]]
         if "memory" in value["fields"]:  # `verify` would unpickle what is in that folder
             raise UntrustedFileError("the model names a folder of cached results, which are not read.")
-        return kind(**{name: _decode(item, parts) for name, item in value["fields"].items()})
+        return kind(**{name: decode_value(item, parts) for name, item in value["fields"].items()})
     [(tag, content)] = value.items()
-    simple = {"list": list, "tuple": tuple}
-    if tag in simple:
-        return simple[tag](_decode(item, parts) for item in content)
+    if tag in ("list", "tuple"):
+        found = [decode_value(item, parts) for item in content]
+        return found if tag == "list" else tuple(found)
     if tag == "dict":
-        found = {_decode(key, parts): _decode(item, parts) for key, item in content}
+        pairs = {decode_value(key, parts): decode_value(item, parts) for key, item in content}
         for kind, key in ((ByConstraint, ConstraintName), (ByGroup, GroupName)):
-            if found and all(isinstance(one, key) for one in found):
-                return kind(found)
-        return found
+            if pairs and all(isinstance(one, key) for one in pairs):
+                return kind(pairs)
+        return pairs
     if tag == "part":
         return parts[content]
-    if tag == "float":
-        return float(content)
-    if tag == "pooled":
-        return POOLED
-    if tag == "rule":
-        return read_rule(content)
-    return _TIMES[tag].fromisoformat(content)
+    simple: dict[str, Any] = {"float": float, "pooled": lambda _: POOLED, "rule": read_rule}
+    return (simple.get(tag) or _TIMES[tag].fromisoformat)(content)

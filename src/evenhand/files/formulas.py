@@ -56,6 +56,11 @@ class Mixture:
     weights: Mapping[GroupName, float]
     rule_multipliers: Mapping[ConstraintName, float]
 
+    @classmethod
+    def of(cls, model: Any) -> Mixture | None:
+        """That of a fitted model; None if it minimises something else."""
+        return cls(model.group_weights_, model.rule_multipliers_) if model.objective == "minimax" else None
+
     def prices(self, prices: Floats, sizes: Floats, groups: Groups) -> tuple[Floats, Floats]:
         """Prices of errors by which the bound follows, and those by which the rule does.
 
@@ -102,6 +107,16 @@ class Nearness:
     attained: Notion
     bound: float
     rule_multipliers: Mapping[ConstraintName, float]
+
+    @classmethod
+    def of(cls, model: Any) -> Nearness | None:
+        """That of a fitted model; None if it minimises something else."""
+        asked = model.objective
+        if not isinstance(asked, Notion):
+            return None
+        if model.nearest_.with_slack(0.5) != asked.with_slack(0.5):
+            raise InputError("what is attained is another notion.")
+        return cls(asked, model.nearest_, model.certificate_.bound, model.rule_multipliers_)
 
     @property
     def goal(self) -> float:

@@ -56,8 +56,8 @@ def save(
     Parameters
     ----------
     model : FairPostprocessor or FairInprocessor
-        Fitted, with classifiers from scikit-learn (except nearest neighbours and kernel machines), xgboost or
-        lightgbm, or `trusted` ones.
+        Fitted, with classifiers from scikit-learn (except nearest neighbours, kernel machines and searches),
+        xgboost or lightgbm, or `trusted` ones.
     path : str or path
     overwrite : bool, default=False
         Whether an existing file may be replaced.
@@ -227,8 +227,8 @@ def _packed(model: FairClassifier, source: Source | None, trusted: Collection[st
 
 
 def _described(model: FairClassifier) -> dict[str, Any]:
-    certificate = getattr(model, "certificate_", None)
-    guarantee, labels = getattr(model, "guarantee_", None), model.classes_.tolist()
+    certificate, guarantee = (getattr(model, name, None) for name in ("certificate_", "guarantee_"))
+    labels = model.classes_.tolist()
     return {
         "model": type(model).__name__,
         "requirement": repr(model.constraint),

@@ -118,22 +118,18 @@ class Claim:
         """Name of the risk in sentences."""
         return f"{self.minimised} (half the error)" if self.halved else self.minimised
 
-    @property
-    def _has(self) -> str:
-        """What a classifier would do to have a smaller one."""
-        return f"has a {self.risk_name}" if self.minimised == "risk" else f"brings the {self.risk_name}"
-
     def __str__(self) -> str:
+        has = f"{'has a' if self.minimised == 'risk' else 'brings the'} {self.risk_name}"
         if self.trained:
             text = (
                 "under the posteriors that trained this classifier, none that satisfies "
-                f"{self.requirement!r} {self._has} below {self.bound:.6f}; this one has {self.risk:.6f} and "
+                f"{self.requirement!r} {has} below {self.bound:.6f}; this one has {self.risk:.6f} and "
                 f"violates the requirement by {small(self.violation)} under them, and an audit shows how it "
                 "performs"
             )
         else:
             text = (
-                f"no classifier that satisfies {self.requirement!r} under these posteriors {self._has} below "
+                f"no classifier that satisfies {self.requirement!r} under these posteriors {has} below "
                 f"{self.bound:.6f}; this one has {self.risk:.6f}, a gap of "
                 f"{small(self.risk - self.bound)}, and violates the requirement by {small(self.violation)}"
             )
@@ -268,7 +264,7 @@ def _compare(
     rule = model.solved_rule_ if isinstance(model, FairPostprocessor) else None
     more: dict[str, Any] = {"actions": several}
     if several is None:
-        more = {"prices": prices, "mixture": _mixture(model), "nearness": _nearness(model)}
+        more = {"prices": prices, "mixture": Mixture.of(model), "nearness": Nearness.of(model)}
     compute: Any = recompute if several is None else recompute_actions
     try:
         found, W, slack = compute(
@@ -280,7 +276,7 @@ def _compare(
             shipped=None if rule is None else model.rule_,
             **more,
         )
-    except (KeyError, InputError):
+    except (AttributeError, InputError, KeyError, TypeError):
         return None, ["the groups or multipliers do not belong to these rows"]
     problems = []
     if trained is not None:  # the stored multipliers give the bound, training again the rest
@@ -300,7 +296,8 @@ def _compare(
     for name, word in (("objective", found.minimised), *_PROVEN, *shipped):
         then, now = (getattr(one, name) for one in (model.certificate_, found))
         if then is None or not abs(now - then) <= near + (getattr(slack, name) or 0.0):
-            problems.append(f"the {word} is {now:.7g} here and {_number(then)} in the model")
+            known = "missing" if then is None else f"{then:.7g}"
+            problems.append(f"the {word} is {now:.7g} here and {known} in the model")
     if isinstance(model.objective, Notion) and abs(slack_of(model.nearest_) - found.objective) > 10 * near:
         problems.append(f"{model.nearest_!r} is not what is attained")
     if rule is not None:
@@ -313,26 +310,23 @@ def _compare(
     return found, problems
 
 
-def _number(value: float | None) -> str:
-    return "missing" if value is None else f"{value:.7g}"
-
-
 def _as_fitted(model: FairClassifier, X: Any, y: Any, sample_weight: Any) -> tuple[Any, str | None]:
     """The table with its columns in the order of the fit, and which columns differ."""
     names = list(getattr(model, "feature_names_in_", ()))
-    if is_lazy(X) or is_dask(X):
-        table = BatchedTable.of(X) if is_lazy(X) else None
-        there = list(table.names) if table is not None else list(getattr(X, "columns", names))
-        others = [name for name in (y, sample_weight) if isinstance(name, str)]
-        other = _other_columns(names, [name for name in there if name not in others])
-        if table is not None and other is None:
-            X = table.select([*names, *(name for name in others if name in there)])
-        elif other is None and names:
-            X = X[[*names, *others]]
-        return X, other
-    there = column_names(X) if names and has_names(X) else names
-    other = _other_columns(names, there)
-    return (X if there == names or other else ordered_columns(X, names)), other
+    if not (is_lazy(X) or is_dask(X)):
+        there = column_names(X) if names and has_names(X) else names
+        other = _other_columns(names, there)
+        return (X if there == names or other else ordered_columns(X, names)), other
+    X = BatchedTable.of(X) if is_lazy(X) else X
+    there = list(getattr(X, "names", getattr(X, "columns", names)))
+    others = [name for name in (y, sample_weight) if isinstance(name, str)]
+    other = _other_columns(names, [name for name in there if name not in others])
+    kept = [*names, *(name for name in others if name in there)]
+    if other is None and isinstance(X, BatchedTable):
+        X = X.select(kept)
+    elif other is None and names:
+        X = X[kept]
+    return X, other
 
 
 def _other_columns(names: Sequence[Any], there: Sequence[Any]) -> str | None:
@@ -351,26 +345,6 @@ def _certified(model: Any) -> Constraint:
         return asked
     tighter = model.forecast_.internal if model.guarantee_ is None else model.guarantee_.internal
     return asked if tighter is None else tighter
-
-
-def _mixture(model: Any) -> Mixture | None:
-    """What the certificate of the worst group rests on besides the multipliers."""
-    if model.objective != "minimax":
-        return None
-    if model.group_weights_ is None or model.rule_multipliers_ is None:
-        raise InputError("the model has no weights of groups.")
-    return Mixture(model.group_weights_, model.rule_multipliers_)
-
-
-def _nearness(model: Any) -> Nearness | None:
-    """What the certificate of a distance rests on besides the multipliers."""
-    if not isinstance(model.objective, Notion):
-        return None
-    if model.nearest_ is None or model.rule_multipliers_ is None:
-        raise InputError("the model has no tolerance that is attained.")
-    if model.nearest_.with_slack(0.5) != model.objective.with_slack(0.5):
-        raise InputError("what is attained is another notion.")
-    return Nearness(model.objective, model.nearest_, model.certificate_.bound, model.rule_multipliers_)
 
 
 def _hint(model: FairClassifier) -> str:

@@ -18,18 +18,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from evenhand.data.tables import Library, make_table
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import ForecastWarning, InputError, VacuousConstraintWarning, warn_user
 from evenhand.groups.groups import GroupName
-from evenhand.groups.strata import find_strata
-from evenhand.requirements.bounds import bounded_groups
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.measurement import AnyMeasurement, BoundMeasurement, Measurement
 from evenhand.requirements.notions import Notion
@@ -163,30 +160,6 @@ class Forecast:
         ]
         return html_table(headings, cells)
 
-    def to_frame(self, backend: Library | None = None) -> Any:
-        """A table with a row for each notion and bound.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, default=None
-
-        Returns
-        -------
-        table
-        """
-        numbers = ("asked", "expected", "low", "high")
-        rows = [
-            {
-                "notion": one.notion,
-                "measure": one.measure,
-                **dict(zip(numbers, (one.asked, one.value, one.low, one.high), strict=True)),
-                "group": one.who,
-                "rows": one.rows,
-            }
-            for one in self.expected
-        ]
-        return make_table(rows, numbers=numbers, counts=["rows"], library=backend)
-
     _remedies: ClassVar[str] = ", a wider tolerance or margin='forecast' of FairPostprocessor"
 
     def on(self, n_rows: int) -> Forecast:
@@ -281,15 +254,14 @@ class Forecast:
 
     def _rows_of(self, part: Requirement, found: AnyMeasurement, place: int) -> int:
         """Rows of a group with the labels that the statistic counts."""
-        groups = self.rates.groups
         statistics = part.statistics if isinstance(part, Notion) else ()
         mask = next((one.mask for one in statistics if one.name == found.statistic), 1.0)
-        family = bounded_groups(groups, part.groups)
-        if _stratum(found) is not None:
-            strata = find_strata(groups, part.controls, part.groups)
-            own = next(one for one in strata if one.name == _stratum(found))
-            return round(float((own.family.matrix[place] & own.cells) @ (self.rows * mask).sum(axis=1)))
-        return round(float(family.matrix[place] @ (self.rows * mask).sum(axis=1)))
+        [who] = [
+            family.matrix[place] & cells
+            for stratum, cells, family in part.comparisons(self.rates.groups)
+            if stratum == _stratum(found)
+        ]
+        return round(float(who @ (self.rows * mask).sum(axis=1)))
 
 
 def _stratum(found: AnyMeasurement) -> GroupName | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,9 +108,14 @@ def _of_groups(
         _counts(statistic, one, who) for one in (rates, all_rows) for who in (family.matrix, ~family.matrix)
     ]
     for name, own, others, (_, size), (_, rest) in zip(family.names, *counts, strict=True):
-        # Of no rows, nothing is known.
-        p = _p_value(own, others, notion, level, (size, rest)) if own[1] else 1.0
         constraint = ConstraintName(notion.label, statistic.name, name)
+        sizes, by = (size, rest), notion.compares_by
+        # Of no rows, nothing is known.
+        p = (
+            1.0
+            if not own[1]
+            else p_value(own, others, tolerance=notion.tolerance, measure=by, level=level, sizes=sizes)
+        )
         yield _compared(constraint, own, others, p=p, level=level)
 
 
@@ -122,22 +128,23 @@ def _against_groups(
     that group, which cannot pass.
     """
     counts, places = _counts(statistic, rates, family.matrix), notion.places(family)
-    known: dict[tuple[int, int], float] = {}
+    tolerance, by, above = notion.tolerance, notion.compares_by, notion.one_sided
+
+    @cache
+    def pair(k: int, j: int) -> float:
+        two = counts[k], counts[j]
+        return pair_p_value(*two, tolerance=tolerance, measure=by, level=level, one_sided=above)
+
     for k, (name, own) in enumerate(zip(family.names, counts, strict=True)):
         constraint = ConstraintName(notion.label, statistic.name, name)
-        peers = [j for j, other in enumerate(family.names) if other.features == name.features and j != k]
-        if places:
-            peers = [j for j in (places[k],) if j != k]
+        alike = [j for j, other in enumerate(family.names) if other.features == name.features]
+        peers = [j for j in (places[k : k + 1] or alike) if j != k]
         if not own[1]:
             yield _compared(constraint, own, (0, 0), p=1.0, level=level)
             continue
-        worst, p = None, 0.0  # the only group is like all others
-        for j in peers:
-            pair = min(j, k), max(j, k)
-            if counts[j][1]:
-                known[pair] = known[pair] if pair in known else _p_value(own, counts[j], notion, level)
-                if worst is None or known[pair] > p:
-                    worst, p = j, known[pair]
+        found = [(pair(k, j) if places else pair(min(j, k), max(j, k)), j) for j in peers if counts[j][1]]
+        # The only group is like all others.
+        p, worst = max(found, key=lambda one: one[0], default=(0.0, None))
         others = (0, 0) if worst is None else counts[worst]
         against = "no other group" if worst is None else str(family.names[worst])
         yield _compared(constraint, own, others, p=p, level=level, against=against)
@@ -175,24 +182,9 @@ def _counts(
     statistic: Statistic | SelectedShare, rates: CellRates, members: NDArray[np.bool_]
 ) -> list[Count]:
     """Hits and rows of each group; of a share of the selected, selected rows."""
-    if isinstance(statistic, SelectedShare):
-        hits, rows = (np.array(statistic.hits) * rates.selected).sum(axis=1), rates.selected.sum(axis=1)
-    else:
-        mask, intercept, slope = map(np.array, (statistic.mask, statistic.intercept, statistic.slope))
-        hits = (mask * (intercept * rates.mass + slope * rates.selected)).sum(axis=1)
-        rows = (mask * rates.mass).sum(axis=1)
-    return [(round(float(who @ hits)), round(float(who @ rows))) for who in members]
+    both = zip(*statistic.counts(rates, members), strict=True)
+    return [(round(float(hits)), round(float(rows))) for hits, rows in both]
 
 
 def _share(count: Count) -> float:
     return count[0] / count[1] if count[1] else math.nan
-
-
-def _p_value(
-    own: Count, others: Count, notion: Notion, level: float, sizes: tuple[int, int] | None = None
-) -> float:
-    tolerance, measure = notion.tolerance, notion.compares_by
-    if notion.against != "population":
-        above = notion.one_sided
-        return pair_p_value(own, others, tolerance=tolerance, measure=measure, level=level, one_sided=above)
-    return p_value(own, others, tolerance=tolerance, measure=measure, level=level, sizes=sizes)

@@ -164,9 +164,17 @@ def _of_notion(
     notion: Notion, statistic: Statistic, rates: CellRates, family: Members, per_mass: float
 ) -> Floats:
     everybody = np.ones((1, len(rates.groups)))
-    weight = per_mass * (np.array(statistic.mask) * rates.mass).sum(axis=1)
-    n, q = family.matrix @ weight, np.nan_to_num(statistic.values(rates, family.matrix))
-    total, overall = weight.sum(), np.nan_to_num(statistic.values(rates, everybody))[0]
+    n, q = (
+        per_mass * statistic.counts(rates, family.matrix)[1],
+        np.nan_to_num(statistic.values(rates, family.matrix)),
+    )
+    total, overall = (
+        float(part[0])
+        for part in (
+            per_mass * statistic.counts(rates, everybody)[1],
+            np.nan_to_num(statistic.values(rates, everybody)),
+        )
+    )
     by_difference, tolerance = notion.compares_by == "difference", notion.tolerance
     slack, factor = (tolerance, 1.0) if by_difference else (1 - tolerance, tolerance)
     places = list(notion.places(family))

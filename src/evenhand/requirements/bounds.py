@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, cast, get_args
@@ -22,7 +23,7 @@ from evenhand.groups.names import GroupName
 from evenhand.requirements.constraints import LinearConstraints, named
 from evenhand.requirements.measurement import BoundMeasurement
 from evenhand.requirements.rates import CellRates
-from evenhand.requirements.requirement import AllOf, Constraint, Requirement, WithMargins
+from evenhand.requirements.requirement import AllOf, Comparison, Constraint, Requirement, WithMargins
 from evenhand.requirements.statistic import (
     ACCURACY,
     ERROR,
@@ -78,6 +79,10 @@ class Bound(Requirement):
     def rooms(self) -> tuple[float, float]:
         """How far at least and at most move to where they are strictest; NaN where there is no bound."""
         raise NotImplementedError
+
+    def comparisons(self, groups: Groups) -> Iterator[Comparison]:
+        """The groups whose rates are bounded."""
+        yield None, np.ones(len(groups), np.bool_), bounded_groups(groups, self.groups)
 
     def _size(self, groups: Groups) -> int:
         return 2 if self.groups == "population" else 2 * groups.size(self.groups)

@@ -82,10 +82,10 @@ class CellRates(ShownAsTable):
     def _table(self) -> tuple[str, Sequence[str], list[tuple[str, ...]]]:
         """Share of the people and selection rates; those among each label, if labels are known."""
         share = self.mass.sum(axis=1) / max(float(self.mass.sum()), np.finfo(np.float64).tiny)
-        rates = [_quotient(self.selected.sum(axis=1), self.mass.sum(axis=1))]
+        rates = [quotient(self.selected.sum(axis=1), self.mass.sum(axis=1))]
         headings = ["group", "share of people", "selected"]
         if self.labelled:
-            rates += [_quotient(self.selected[:, y], self.mass[:, y]) for y in (0, 1)]
+            rates += [quotient(self.selected[:, y], self.mass[:, y]) for y in (0, 1)]
             labels = ("label 0", "label 1") if self.classes is None else self.classes.tolist()
             headings += [f"selected of {show(label)}" for label in labels]
         rows = [
@@ -110,7 +110,7 @@ class CellRates(ShownAsTable):
     def rates(self) -> Floats:
         """P(decision 1 | S=m, Y=y), shape (M, 2); NaN in cells without mass."""
         self._require_labels("the rates of cells")
-        return _quotient(self.selected, self.mass)
+        return quotient(self.selected, self.mass)
 
     def risk(self, cost: float = 0.5) -> float:
         """Cost-sensitive risk: (1 - cost) P(decision 0, Y=1) + cost P(decision 1, Y=0).
@@ -135,7 +135,8 @@ class CellRates(ShownAsTable):
             raise InputError(f"{what} cannot be computed without labels: pass y_true.")
 
 
-def _quotient(part: Floats, whole: Floats) -> Floats:
+def quotient(part: Floats, whole: Floats) -> Floats:
+    """Part of a whole; NaN where that is 0."""
     return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), np.nan)
 
 

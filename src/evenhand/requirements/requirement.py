@@ -6,7 +6,7 @@ measures decisions, so an audit cannot disagree with what was enforced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
-from evenhand.groups.groups import Groups
+from evenhand.groups.groups import GroupName, Groups, Members
 from evenhand.groups.strata import vacuous_strata
 from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import AnyMeasurement
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from evenhand.requirements.bounds import Bound
     from evenhand.requirements.notions import Notion
 
+Comparison = tuple[GroupName | None, NDArray[np.bool_], Members]
 _MAX_BYTES = 2 << 30
 """The most memory for the linear constraints of a requirement."""
 
@@ -209,6 +210,10 @@ class Requirement(Constraint):
     """A single requirement: a notion of fairness, or a bound on a rate."""
 
     groups: Any
+
+    def comparisons(self, groups: Groups) -> Iterator[Comparison]:
+        """The stratum of groups that are compared with each other, which groups are in it, and these."""
+        raise NotImplementedError
 
     @property
     def _parameter_name(self) -> str:

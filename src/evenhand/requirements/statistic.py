@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.requirements.measurement import NOBODY
-from evenhand.requirements.rates import CellRates
+from evenhand.requirements.rates import CellRates, quotient
 
 Floats = NDArray[np.float64]
 
@@ -70,8 +70,7 @@ class Statistic:
     def shares(self, masses: Floats, members: NDArray[Any]) -> Floats:
         """Weight of each cell in each group's statistic, shape (G, M, 2); NaN where it is undefined."""
         inside = members[:, :, None] * (np.array(self.mask) * masses)
-        total = inside.sum(axis=(1, 2), keepdims=True)
-        return np.where(total > 0, inside / np.where(total > 0, total, 1.0), np.nan)
+        return quotient(inside, inside.sum(axis=(1, 2), keepdims=True))
 
     def linear(self, masses: Floats, members: NDArray[Any]) -> tuple[Floats, Floats]:
         """Coefficients A, shape (G, M, 2), and constants k with q = A rho + k; NaN where q is undefined."""
@@ -80,11 +79,13 @@ class Statistic:
 
     def values(self, rates: CellRates, members: NDArray[Any]) -> Floats:
         """The statistic of each group, shape (..., G); NaN where it is undefined."""
-        weight = np.array(self.mask) * rates.mass
-        cell = np.array(self.intercept) * rates.mass + np.array(self.slope) * rates.selected
-        part = (np.array(self.mask) * cell).sum(axis=-1) @ members.T
-        total = weight.sum(axis=-1) @ members.T
-        return np.where(total > 0, part / np.where(total > 0, total, 1.0), np.nan)
+        return quotient(*self.counts(rates, members))
+
+    def counts(self, rates: CellRates, members: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Hits and rows of each group, or their weights: the statistic is their quotient."""
+        mask, intercept, slope = map(np.array, (self.mask, self.intercept, self.slope))
+        sums = mask * (intercept * rates.mass + slope * rates.selected), mask * rates.mass
+        return sums[0].sum(axis=-1) @ members.T, sums[1].sum(axis=-1) @ members.T
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,13 @@ class SelectedShare:
 
     def values(self, rates: CellRates, members: NDArray[Any]) -> Floats:
         """The rate of each group, shape (..., G); NaN where nobody is selected."""
+        return quotient(*self.counts(rates, members))
+
+    def counts(self, rates: CellRates, members: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Hits and selected rows of each group, or their weights: the statistic is their quotient."""
         hits = (np.array(self.hits) * rates.selected).sum(axis=-1) @ members.T
         total = rates.selected.sum(axis=-1) @ members.T
-        total = np.where(total > NOBODY * (rates.mass.sum(axis=-1) @ members.T), total, 0.0)
-        return np.where(total > 0, hits / np.where(total > 0, total, 1.0), np.nan)
+        return hits, np.where(total > NOBODY * (rates.mass.sum(axis=-1) @ members.T), total, 0.0)
 
 
 def _range(values: Floats) -> tuple[float, float]:

@@ -10,10 +10,10 @@ import warnings
 from functools import cache
 
 # The compiled code of the first six, and of all of `sklearn.neighbors`, trusts the sizes in a file.
-# scikit-learn lists the halving searches only if their experimental module was imported.
+# Searches set any parameter of other classifiers when they are fitted again.
 _EXCLUDED = {
     *("IsolationForest", "SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"),
-    *("HalvingGridSearchCV", "HalvingRandomSearchCV"),
+    *("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV"),
 }
 
 

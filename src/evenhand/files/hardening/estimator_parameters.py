@@ -19,11 +19,7 @@ _FUNCTION_OK = {"func", "inverse_func"}
 """Of FunctionTransformer and TransformedTargetRegressor; `allowlist` lists the functions."""
 
 _CLASS_OK = {"dtype", "dtype_exclude", "dtype_include"}
-_SEARCHES = {"param_grid", "param_distributions"}
-"""Parameters that set those of other classifiers."""
-
 _ENCODINGS = {"utf-8", "utf8", "utf-16", "utf-32", "ascii", "latin-1", "latin1", "iso-8859-1", "cp1252"}
-_DISPATCH = re.compile(r"all|(\d+(\.\d+)?\s*\*\s*)?n_jobs")
 _PUBLIC = re.compile(r"auto|[A-Za-z]\w*(\.[A-Za-z]\w*)*")
 _NAMING = re.compile(r"([\w\- ]|\{feature_name\}|\{transformer_name\})*")
 _TOKEN = re.compile(r"[\w.,:()\[\]+\-]*")
@@ -31,22 +27,16 @@ _TOKEN = re.compile(r"[\w.,:()\[\]+\-]*")
 _BOOSTING = set(
     """
     alpha bagging_fraction bagging_freq bagging_seed base_score boost_from_average booster boosting
-    boosting_type cat_l2 cat_smooth class_weight colsample_bylevel colsample_bynode colsample_bytree
-    data_random_seed deterministic disable_default_eval_metric drop_rate drop_seed early_stopping_round
-    enable_bundle eta eval_metric extra_seed extra_trees feature_fraction feature_fraction_bynode
-    feature_fraction_seed feature_pre_filter feature_selector feature_shuffle first_metric_only
-    force_col_wise force_row_wise gamma grow_policy histogram_pool_size importance_type
-    interaction_constraints is_unbalance lambda lambda_bias lambda_l1 lambda_l2 learning_rate
-    max_bin max_bin_by_feature max_cat_threshold max_cat_to_onehot
-    max_delta_step max_depth max_drop max_leaves metric metric_freq min_child_samples min_child_weight
-    min_data_in_bin min_data_in_leaf min_data_per_group min_gain_to_split min_split_gain min_split_loss
-    min_sum_hessian_in_leaf monotone_constraints monotone_constraints_method monotone_penalty
-    n_estimators n_jobs neg_bagging_fraction normalize_type nthread num_class num_iterations num_leaves
-    num_parallel_tree num_threads objective objective_seed one_drop other_rate path_smooth
-    pos_bagging_fraction random_state rate_drop refresh_leaf reg_alpha reg_lambda sample_type
-    sampling_method saved_feature_importance scale_pos_weight seed seed_per_iteration sigmoid silent
-    skip_drop subsample subsample_for_bin subsample_freq top_k top_rate tree_method uniform_drop
-    use_missing use_quantized_grad validate_parameters verbose verbosity xgboost_dart_mode
+    boosting_type cat_l2 cat_smooth class_weight data_random_seed deterministic drop_rate drop_seed
+    early_stopping_round eta eval_metric extra_seed extra_trees feature_fraction feature_fraction_bynode
+    feature_fraction_seed feature_pre_filter force_col_wise force_row_wise gamma histogram_pool_size
+    interaction_constraints is_unbalance lambda lambda_l1 lambda_l2 learning_rate max_bin max_bin_by_feature
+    max_cat_threshold max_cat_to_onehot max_depth max_drop metric metric_freq min_data_in_bin min_data_in_leaf
+    min_data_per_group min_gain_to_split min_sum_hessian_in_leaf monotone_constraints
+    monotone_constraints_method monotone_penalty neg_bagging_fraction nthread num_class num_iterations
+    num_leaves num_threads objective objective_seed one_drop other_rate path_smooth pos_bagging_fraction
+    rate_drop sample_type saved_feature_importance scale_pos_weight seed sigmoid silent skip_drop subsample
+    top_k top_rate uniform_drop use_missing use_quantized_grad verbose verbosity xgboost_dart_mode
     zero_as_missing
     """.split()  # noqa: SIM905
 )
@@ -84,10 +74,6 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "callbacks": (lambda value: value is None or value == [], "None"),
     "input": (lambda value: value == "content", "'content', because rows would name files to read"),
     "encoding": (lambda value: isinstance(value, str) and value.lower() in _ENCODINGS, "'utf-8'"),
-    "pre_dispatch": (
-        lambda value: (type(value) is int) or _matches(_DISPATCH)(value),
-        "a number or '2*n_jobs', because it is evaluated",
-    ),
     "importance_getter": (_matches(_PUBLIC), "'auto' or names of attributes"),
     "verbose_feature_names_out": (
         lambda value: isinstance(value, bool) or _matches(_NAMING)(value),
@@ -116,8 +102,6 @@ def refused_attribute(kind: str, name: str, value: Any) -> str | None:
     -------
     str or None
     """
-    if name in _SEARCHES:
-        return _refused_search(kind, name, value)
     allowed, remedy = _RULES.get(name, (None, ""))
     if allowed is not None and not allowed(value):
         return f"{kind} has {name}={_shown(value)}, but a model file needs it to be {remedy}."
@@ -127,20 +111,6 @@ def refused_attribute(kind: str, name: str, value: Any) -> str | None:
         return f"{kind} has {name}={_shown(value)}, but a model file needs it to be a single word or number."
     if (CALLABLE in found and name not in _FUNCTION_OK) or (CLASS in found and name not in _CLASS_OK):
         return f"{kind} has a function or class as {name}, and model files hold no code: choose one by name."
-    return None
-
-
-def _refused_search(kind: str, name: str, value: Any) -> str | None:
-    """Check the parameters that a search would set."""
-    for grid in value if isinstance(value, list) else [value]:
-        if not isinstance(grid, Mapping):
-            return f"{kind} has {name}={_shown(grid)}, but a model file needs a dictionary of lists."
-        for key, choices in grid.items():
-            parameter = str(key).rpartition("__")[2]
-            for choice in choices if isinstance(choices, list) else [choices]:
-                refused = refused_attribute(f"{name} of {kind}", parameter, choice)
-                if refused:
-                    return refused
     return None
 
 
