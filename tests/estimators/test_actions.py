@@ -118,6 +118,14 @@ def test_review_is_an_action_on_two_labels(loans):
     assert paid == pytest.approx(loans.certificate_.of_rule[0], abs=0.03)
 
 
+def test_costs_may_be_an_array():
+    fair = fitted(LOANS, PARITY, cost=np.array([[2, 0, 0.3], [0, 1, 0.3]]))
+    assert set(fair.predict(new("sex"))) == {0, 1, 2}
+    assert -0.4 < fair.score(new("sex"), NEW_LOANS) < 0
+    with pytest.raises(InputError, match="the label 'fair', which was not in fit"):
+        fair.score(new("sex"), np.where(NEW_LOANS == "bad", "fair", NEW_LOANS))
+
+
 def test_two_labels_as_actions_are_decided_as_by_numbers():
     costs = eh.Costs({"bad": {"bad": 0, "good": 0.5}, "good": {"bad": 0.5, "good": 0}})
     plain, named = fitted(LOANS), fitted(LOANS, cost=costs)
@@ -422,10 +430,9 @@ def test_tables_that_are_not_in_memory_are_refused():
     lazy = X.drop("race").with_columns(tier=pl.Series(TIERS), loan=pl.Series(LOANS)).lazy()
     for label, cost in (("tier", 0.5), ("loan", COSTS)):
         model = eh.FairPostprocessor(None, PARITY, sensitive_features="sex", cost=cost)
-        with pytest.raises(InputError, match="not in memory does not support fit with more than two labels"):
-            model.fit(lazy, label)
-        with pytest.raises(InputError, match="not in memory does not support fit with more than two labels"):
-            model.set_params(posteriors__max_samples=100).fit(lazy, label)
+        for most in (10_000, 100):
+            with pytest.raises(InputError, match=r"not in memory does not support fit with|Only binary"):
+                model.set_params(posteriors__max_samples=most).fit(lazy, label)
 
 
 def test_reports_are_of_audits(loans, tmp_path):
@@ -453,7 +460,7 @@ def test_an_action_that_is_never_best_is_told():
 
 def test_a_constant_classifier_is_told():
     costs = eh.Costs({**COSTS.table, "review": {"bad": 0, "good": 0}})
-    with pytest.warns(ConstantClassifierWarning, match="constant: everyone gets 'review'"):
+    with pytest.warns(ConstantClassifierWarning, match="nobody gets the actions 'approve', 'decline'"):
         fitted(LOANS, eh.DemographicParity(difference=0.1), cost=costs)
 
 

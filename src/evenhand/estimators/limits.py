@@ -62,7 +62,7 @@ ACTION_LIMITS = {
 """What is refused for more than two labels and for actions that are not labels, and what to do instead."""
 
 
-def read_actions(settings: Settings, labels: Sequence[Any], *, proxy: bool) -> Actions | None:
+def read_actions(settings: Settings, labels: Sequence[Any], sensitive_features: Any) -> Actions | None:
     """The actions that are decided between; None if they are two labels, with costs of errors.
 
     Parameters
@@ -70,8 +70,8 @@ def read_actions(settings: Settings, labels: Sequence[Any], *, proxy: bool) -> A
     settings : Settings
     labels : sequence
         In the order of their numbers.
-    proxy : bool
-        Whether groups are known by proxies.
+    sensitive_features : table, mapping, array, Proxy or None
+        As passed to `fit`.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def read_actions(settings: Settings, labels: Sequence[Any], *, proxy: bool) -> A
         "guarantee": settings.confidence is not None,
         "margin": settings.margin != 0,
         "objective": classifier.objective != "risk",
-        "proxy": proxy,
+        "proxy": isinstance(sensitive_features, Proxy) or isinstance(classifier.sensitive_features, Proxy),
         "given": bool(asked.controls),
         "no_worse": any(isinstance(part, NoWorse) for part in asked.requirements),
     }

@@ -325,7 +325,7 @@ class FairPostprocessor(FairClassifier):
         return self.actions_ if self._several else super()._decisions
 
     def score(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy: the share of decisions that equal the label; minus the mean cost if `cost` is ``Costs``.
+        """Accuracy: the share of decisions that equal the label; minus the mean cost if actions have costs.
 
         Parameters
         ----------
@@ -338,14 +338,16 @@ class FairPostprocessor(FairClassifier):
         -------
         float
         """
-        if not isinstance(self.cost, Costs):
+        check_is_fitted(self)
+        if not self._several or (np.ndim(self.cost) == 0 and not isinstance(self.cost, Costs)):
             return super().score(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         check_rows({"X": X, "y": y, "sample_weight": sample_weight})
-        decisions, table = self.predict(X, sensitive_features=sensitive_features).tolist(), self.cost.table
-        unknown = [label for label in set(np.asarray(y).tolist()) if label not in self.cost.labels]
+        given, labels = np.asarray(y).tolist(), self._labels
+        unknown = [label for label in given if label not in labels]
         if unknown:
-            raise InputError(f"y has the label {unknown[0]!r}, which has no costs.")
-        paid = [table[action][label] for action, label in zip(decisions, np.asarray(y).tolist(), strict=True)]
+            raise InputError(f"y has the label {unknown[0]!r}, which was not in fit.")
+        rows = [labels.index(label) for label in given]
+        paid = self.rule_.costs[rows, self._decide(X, sensitive_features, None)]
         return -float(np.average(paid, weights=sample_weight))
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -685,19 +687,16 @@ class FairPostprocessor(FairClassifier):
         has the ranges of scores of its actions.
         """
         check_is_fitted(self)
+        known, names = self.access_.knows(self.groups_), self.compared_.cell_names
         if self._several:
-            return self._ranges()
-        if not self.access_.knows(self.groups_):
+            if not known or len(self.classes_) > 2:
+                raise AttributeError(str(refused_with_actions("thresholds")))
+            return ActionRanges((name, action_ranges(self.rule_, m)) for m, name in enumerate(names))
+        if not known:
             raise AttributeError(
                 "thresholds_ needs known groups: fit with aware=True. explain(X) works for all."
             )
-        return Thresholds(zip(self.compared_.cell_names, group_thresholds(self.rule_), strict=True))
-
-    def _ranges(self) -> ActionRanges:
-        if not self.access_.knows(self.groups_) or len(self.classes_) > 2:
-            raise AttributeError(str(refused_with_actions("thresholds")))
-        rule, names = self.rule_, self.compared_.cell_names
-        return ActionRanges((name, action_ranges(rule, m)) for m, name in enumerate(names))
+        return Thresholds(zip(names, group_thresholds(self.rule_), strict=True))
 
     @by_batches
     @names_its_file

@@ -20,7 +20,6 @@ from evenhand.data.fingerprint import Fingerprint, sum_of
 from evenhand.data.labels import read_labels
 from evenhand.estimators.access import usable_features
 from evenhand.estimators.imputed import groups_of_patterns
-from evenhand.estimators.limits import refused
 from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import (
     Counted,
@@ -97,12 +96,7 @@ def count_table(settings: Settings, source: RowSource) -> CountedTable:
     """
     counts = source.counts()
     positive = settings.classifier.pos_label
-    several = settings.classifier.takes_actions
-    found = read_labels(
-        counts.labels, pos_label=positive, what=source.label, counts=counts.rows, several=several
-    )
-    if len(found.classes) > 2:
-        raise refused("actions")
+    found = read_labels(counts.labels, pos_label=positive, what=source.label, counts=counts.rows)
     labels = found.positive.astype(np.intp)
     strata, stratum_codes = None, None
     if counts.controls:

@@ -144,7 +144,7 @@ def read_training_data(
     weights = read_weights(sample_weight, X.shape[0])
     if weights is not None and len(np.unique(labels.codes[weights > 0])) < 2:
         raise InputError("y has only one class where sample_weight is not 0, and two are needed.")
-    actions = read_actions(settings, labels.classes.tolist(), proxy=_by_proxy(settings, sensitive_features))
+    actions = read_actions(settings, labels.classes.tolist(), sensitive_features)
     by_proxy = find_proxy(settings, X, sensitive_features, _frozen_to(settings, None))
     if by_proxy is None:
         columns = find_sensitive(X, sensitive_features, settings.columns)
@@ -419,10 +419,6 @@ def _frozen_to(settings: Settings, groups: Groups | None) -> int | None:
     learned = groups is None or usable_features(aware, groups.features) != groups.features
     frozen = [model for model in ([label, group] if learned else [label]) if is_frozen(model)]
     return int(getattr(frozen[0], "n_features_in_", -1)) if frozen else None
-
-
-def _by_proxy(settings: Settings, sensitive_features: Any) -> bool:
-    return any(isinstance(one, Proxy) for one in (settings.classifier.sensitive_features, sensitive_features))
 
 
 def _label_column(y: Any) -> Any:

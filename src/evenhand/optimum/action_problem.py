@@ -247,7 +247,7 @@ class ActionsProblem(FairnessProblem):
 
 
 def warn_if_never(rule: ActionRule, selection: Floats) -> None:
-    """Warn if everyone gets the same action, or nobody gets some: others cost less, or a bound is in the way.
+    """Warn of actions that nobody gets: others cost less everywhere, or a bound rules them out.
 
     Parameters
     ----------
@@ -256,14 +256,7 @@ def warn_if_never(rule: ActionRule, selection: Floats) -> None:
     """
     shares = selection.mean(axis=0)
     never = [name for name, share in zip(rule.actions, shares, strict=True) if share <= _NEVER]
-    if (selection == selection[0]).all():
-        got = [name for name in rule.actions if name not in never]
-        warn_user(
-            f"these decisions are constant: everyone gets {' or '.join(map(repr, got))}. A wider tolerance, "
-            "other costs or more rows may tell people apart.",
-            ConstantClassifierWarning,
-        )
-    elif never:
+    if never:
         warn_user(
             f"nobody gets the action{'s' * (len(never) > 1)} {', '.join(map(repr, never))}: others cost "
             "less, given these probabilities and the requirement. Lower its costs, or leave it out.",
