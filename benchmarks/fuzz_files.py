@@ -219,9 +219,7 @@ def reshaped(data: bytes, draw: random.Random) -> bytes:
 
 def altered(data: bytes, draw: random.Random) -> tuple[str, bytes]:
     """Alter a model file somehow."""
-    kind = draw.choice(
-        ["bytes", "manifest", "rule", "member", *["archive"] * 2, *["model", "schema", "array"] * 3]
-    )
+    kind = draw.choice(["bytes", "manifest", "member", *["archive"] * 2, *["model", "schema", "array"] * 3])
     if kind == "bytes":
         return kind, damaged(data, draw)
     if kind == "archive":
@@ -229,9 +227,8 @@ def altered(data: bytes, draw: random.Random) -> tuple[str, bytes]:
     members = members_of(data)
     if kind == "manifest":
         return kind, signed(members, json.loads(rewritten(members["manifest.json"], draw)))
-    if kind in ("model", "rule"):
-        name = f"{kind}.json" if f"{kind}.json" in members else "model.json"
-        return kind, signed({**members, name: rewritten(members[name], draw)})
+    if kind == "model":
+        return kind, signed({**members, "model.json": rewritten(members["model.json"], draw)})
     if kind == "member":
         name = draw.choice(sorted(set(members) - {"manifest.json"}))
         return kind, signed({**members, name: damaged(members[name], draw)})

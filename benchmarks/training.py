@@ -44,7 +44,7 @@ from benchmarks.record import RESULTS, write
 from benchmarks.stages import learn
 from evenhand.estimators import column_generation
 from evenhand.estimators.column_generation import choose_mixture, choose_single
-from evenhand.estimators.estimated_rates import RateEstimator
+from evenhand.estimators.cost_sensitive import RateEstimator
 from evenhand.estimators.fair_training import generate_pool
 from evenhand.requirements.rates import CellRates
 

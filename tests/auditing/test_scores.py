@@ -291,3 +291,18 @@ def test_intervals_of_auc_and_of_differences_cover():
         together.append(all(one.difference_low <= 0 <= one.difference_high for one in found[2:]))
     assert 0.93 < np.mean(alone) < 0.97
     assert np.mean(together) > 0.92
+
+
+@pytest.mark.parametrize(
+    "make", [lambda t: t, pl.DataFrame.lazy, pl.DataFrame.to_arrow], ids=["eager", "lazy", "arrow"]
+)
+def test_a_table_is_audited_by_the_names_of_its_columns(people, audited, make):
+    table = make(people.with_columns(unread=pl.lit(1)))
+    found = eh.audit_scores("y", "p", "race", data=table, reference={"race": "White"})
+    assert str(found) == str(audited)
+    unlabelled = eh.audit_scores(None, "p", ["race"], data=table)
+    assert not unlabelled.labelled
+    with pytest.raises(InputError, match="data has no column 'q'"):
+        eh.audit_scores("y", "q", "race", data=table)
+    with pytest.raises(InputError, match="scores must be the name of a column of data, got Series"):
+        eh.audit_scores("y", people["p"], "race", data=table)

@@ -111,7 +111,7 @@ def test_a_wrong_size_is_refused(place, tmp_path):
 
 def test_deep_nesting_is_refused(place, tmp_path):
     deep = b'{"a":' * 50_000 + b"1" + b"}" * 50_000
-    for name in ("manifest.json", "rule.json"):
+    for name in ("manifest.json", "model.json"):
         write_archive(tmp_path / "m.eh", list({**dict(entries_of(place / "m.eh")), name: deep}.items()))
         assert_untrusted(tmp_path / "m.eh", "cannot be read|checksums")
 

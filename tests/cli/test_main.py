@@ -44,6 +44,14 @@ def test_without_the_library_of_tables_a_command_says_what_to_install():
     )
 
 
+def test_an_audit_does_not_wait_for_scikit_learn(folder):
+    code = f"import atexit; atexit.register(lambda: print('sklearn' in sys.modules)); {COMMAND}"
+    done = process(
+        f"import sys; {code}", "audit", folder / "p.csv", *["--prediction", "apart", "--sensitive", "sex"]
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+
+
 def test_a_misspelt_command_is_corrected(capsys):
     assert 'Did you mean "audit"?' in refused(capsys, "audti")
 

@@ -9,10 +9,10 @@ from tests.flat import build
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.estimators.column_generation import _threshold, beyond_chance, choose_mixture, choose_single
-from evenhand.estimators.fair_training import generate_pool
+from evenhand.estimators.cost_sensitive import risk_of
+from evenhand.estimators.fair_training import TrainingCertificate, generate_pool
 from evenhand.estimators.learned_posteriors import learn_posteriors
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
-from evenhand.estimators.training_certificate import TrainingCertificate, risk_of
 from evenhand.estimators.training_data import read_training_data
 
 PROBLEM = GaussianProblem.random(levels=(2, 2), seed=3)

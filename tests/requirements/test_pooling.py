@@ -110,7 +110,7 @@ def test_pooled_groups_are_listed_in_every_output(tmp_path):
 @POOLING
 def test_a_long_list_is_shortened():
     names = [f"v{k:02}" for k in range(20)]
-    with pytest.warns(PooledGroupsWarning, match=r"g=v04 \(1 row\); and 15 more\.$"):
+    with pytest.warns(PooledGroupsWarning, match=r"g=v04 \(1 row\) and 15 more\.$"):
         Groups.fit({"g": [*names, *["w"] * 9]}, min_size=2)
 
 

@@ -14,7 +14,7 @@ from distributed import Client
 
 import evenhand as eh
 from evenhand.cluster.dask_partitions import DaskPartitions
-from evenhand.solver.partitioned import _smooth
+from evenhand.solver.dense import DenseRows
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def test_a_solve_survives_the_end_of_a_worker_program(programs, monkeypatch):
     before = DaskPartitions.map
 
     def map_and_kill(self, function, *arguments, each=None):
-        passes.extend([function] * (function is _smooth))
+        passes.extend([function] * (function is DenseRows.smooth))
         if len(passes) == 2:
             os.killpg(workers[0].pid, signal.SIGKILL)
             workers[0].wait(60)

@@ -19,7 +19,7 @@ import evenhand as eh
 from evenhand.cluster import dask_partitions as partitions
 from evenhand.cluster.dask_partitions import DaskPartitions
 from evenhand.exceptions import ClusterError, InputError, MissingExtraError
-from evenhand.solver.partitioned import _smooth
+from evenhand.solver.dense import DenseRows
 
 FAIR = eh.DemographicParity(difference=0.02)
 # Workers that die or are closed in the middle of things leave sockets and processes behind for a moment.
@@ -43,7 +43,7 @@ def during_the_solve(monkeypatch, act, passes=3):
     before = DaskPartitions.map
 
     def map_and_act(self, function, *arguments, each=None):
-        if function is _smooth:
+        if function is DenseRows.smooth:
             done.append(function)
             if len(done) == passes:
                 act()

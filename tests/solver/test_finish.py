@@ -29,7 +29,7 @@ def test_rows_without_weight_are_decided_by_their_sign(solve):
     P = np.random.default_rng(0).dirichlet(np.ones(2), 60)
     weights = np.where(np.arange(60) < 30, 1 / 30, 0.0)
     problem = Problem(np.array([-0.5, 0.5]), np.ones((1, 2)), np.array([0.3]), np.array([0.3]))
-    settings = {"price": 1e3} if solve is finish else {"rescale": False}
+    settings = {"price": 1e3} if solve is finish else {"tolerance": 1e-9}
     done = solve(DenseRows(P, weights), problem, **settings)
     h = P @ problem.direction(done.multipliers)
     assert (done.selection[30:] == (h[30:] > 0)).all()

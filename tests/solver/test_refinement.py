@@ -20,15 +20,14 @@ def knapsack(sizes, worth, capacity):
     return x, Fraction(0)
 
 
-@pytest.mark.parametrize("rescale", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_knapsacks_over_twelve_orders_of_magnitude_are_filled_to_the_last_digit(seed, rescale):
+def test_knapsacks_over_twelve_orders_of_magnitude_are_filled_to_the_last_digit(seed):
     rng = np.random.default_rng(seed)
     sizes = 10.0 ** rng.uniform(-12, 0, 40)
     worth = sizes * rng.uniform(0.5, 2.0, 40)
     capacity = float(rng.uniform(0.1, 0.9) * sizes.sum())
     exact, price = knapsack(sizes.tolist(), worth.tolist(), capacity)
-    x, duals = refine(-worth, sizes[:, None], np.zeros(1), np.array([capacity]), rescale=rescale)
+    x, duals = refine(-worth, sizes[:, None], np.zeros(1), np.array([capacity]))
     assert x == pytest.approx([float(value) for value in exact], rel=1e-13, abs=0)
     assert duals == pytest.approx([-float(price)], rel=1e-14)
     used = sum(Fraction(float(value)) * Fraction(size) for value, size in zip(x, sizes.tolist(), strict=True))

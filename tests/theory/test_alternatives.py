@@ -5,9 +5,7 @@ import pytest
 from scipy.special import expit
 
 import evenhand as eh
-from evenhand.less_discriminatory.candidates import Candidate
-from evenhand.less_discriminatory.deciders import Decider, Rows
-from evenhand.less_discriminatory.paired_comparison import Comparison, judged
+from evenhand.less_discriminatory.paired_comparison import Comparison, Decider, Rows, judged
 
 SLOPES, MOVED, CUT = np.array([1.0, 0.8, 0.5]), np.array([0.2, 0.7, 0.9]), 1.35
 MARGIN, N, DRAWS = 0.01, 1_000, 200
@@ -42,12 +40,11 @@ def compared(seed):
     """All scores on rows of a sample, and the place of the one that others of its rows choose."""
     X, sex, y = drawn(2 * N, np.random.default_rng(seed))
     deciders = [Decider(X @ SLOPES, (X @ SLOPES > CUT).astype(float)), *(Decider(X @ w) for w in weights())]
-    models = [Candidate(str(k), "given", None) for k in range(len(deciders))]
     found = []
     for half, draws in ((np.arange(N), 0), (np.arange(N, 2 * N), DRAWS)):
         own = [one.take(half) for one in deciders]
         beside = Comparison(rows_of(sex, y).take(half), own, None, draws, seed, 0.95)
-        found.append([beside.compared(k, one, ()) for k, one in enumerate(models)])
+        found.append([beside.compared(k, str(k), "given", "unknown") for k in range(len(own))])
     chosen = judged(found[0], MARGIN)[0]
     return found[1], None if chosen is None else int(chosen)
 

@@ -341,9 +341,7 @@ def test_the_chart_names_the_notion_and_the_measure():
 
 def test_the_split_does_not_depend_on_labels():
     X = np.arange(100.0)[:, None]
-    given = [
-        held_out.LabelledRows(X, np.array(labels), None) for labels in ([0, 1] * 50, [0] * 80 + [1] * 20)
-    ]
+    given = [held_out.Rows(X, np.array(labels), None) for labels in ([0, 1] * 50, [0] * 80 + [1] * 20)]
     first, second = (held_out.split_rows(data, None, 0.3, 0)[1].X for data in given)
     assert (first == second).all()
 

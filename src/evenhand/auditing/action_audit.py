@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from evenhand.auditing.comparison import Comparison, compare, judged
 from evenhand.auditing.exclusion import find_excluded
-from evenhand.auditing.group_rates import Terms, find, pooled_groups
+from evenhand.auditing.group_rates import Terms, find
 from evenhand.auditing.rate_bounds import compare_with_bound
 from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally
@@ -94,7 +94,7 @@ def audit_actions(
         confidence=confidence,
         labelled=False,
         weighted=first.weighted,
-        pooled=pooled_groups(first, counts=True),
+        pooled=tuple(first.groups.pooled_groups),
         merged=first.groups.merged,
         actions=names,
     )

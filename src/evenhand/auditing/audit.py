@@ -20,8 +20,8 @@ import numpy as np
 from evenhand.auditing.action_audit import audit_actions
 from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
-from evenhand.auditing.group_rates import Terms, absent_groups, find, pooled_groups
-from evenhand.auditing.proxy_audit import audit_by_proxy
+from evenhand.auditing.group_rates import Terms, absent_groups, find
+from evenhand.auditing.proxy_tally import tally_by_proxy
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.rate_bounds import compare_with_bound
 from evenhand.auditing.reference import count_beside
@@ -201,6 +201,8 @@ def audit(
         )
     if threshold == "median" and before is not None:
         raise InputError("threshold='median' is about one set of scores: omit before.")
+    number = threshold if threshold in (None, "median") else float(threshold)
+    columns = {"y_true": y_true, "y_pred": y_pred, "before": before, "sample_weight": sample_weight}
     if isinstance(sensitive_features, Proxy):
         others = (data, before, control_features, reference)
         if any(other is not None for other in others) or min_size or min_count or missing != "error":
@@ -210,34 +212,25 @@ def audit(
             )
         if threshold == "median":
             raise InputError("an audit by proxies takes a number as threshold.")
-        return audit_by_proxy(
-            y_true,
-            y_pred,
-            sensitive_features,
-            constraint=constraint,
-            sample_weight=sample_weight,
-            confidence=float(confidence),
-            pos_label=pos_label,
-            threshold=None if threshold is None else float(threshold),
+        counted: Tally = tally_by_proxy(
+            columns, sensitive_features, constraint=constraint, pos_label=pos_label, threshold=number
         )
-    if control_features is not None and min_count:
+        median = None
+    elif control_features is not None and min_count:
         raise InputError(
             "min_count cannot suppress small counts within strata: omit control_features, or audit each "
             "stratum separately."
         )
-    count = _tally_columns if data is None else partial(tally_table, data)
-    counted, median = count(
-        y_true,
-        y_pred,
-        sensitive_features,
-        control_features=control_features,
-        before=before,
-        sample_weight=sample_weight,
-        pos_label=pos_label,
-        missing=missing,
-        min_size=min_size,
-        threshold=threshold if threshold in (None, "median") else float(threshold),
-    )
+    else:
+        counted, median = (_tally_columns if data is None else partial(tally_table, data))(
+            columns,
+            sensitive_features,
+            control_features=control_features,
+            pos_label=pos_label,
+            missing=missing,
+            min_size=min_size,
+            threshold=number,
+        )
     return audit_of(
         counted,
         reference=reference,
@@ -251,14 +244,16 @@ def audit(
 
 
 def _tally_columns(
-    y_true: Any, y_pred: Any, sensitive_features: Any, *, threshold: Any, **columns: Any
+    columns: Mapping[str, Any], sensitive_features: Any, *, threshold: Any, **settings: Any
 ) -> tuple[Tally, float | None]:
     """The sums over cells of columns in memory, and the median of the scores if that is the threshold."""
+    y_true, y_pred, before, sample_weight = columns.values()
     median = None
     if threshold == "median":
         y_pred, median = read_median(y_pred)
         threshold = float(np.nextafter(median, np.inf))
-    return tally(read_rows(y_true, y_pred, sensitive_features, threshold=threshold, **columns)), median
+    settings |= {"before": before, "sample_weight": sample_weight, "threshold": threshold}
+    return tally(read_rows(y_true, y_pred, sensitive_features, **settings)), median
 
 
 def audit_of(
@@ -305,13 +300,14 @@ def audit_of(
         compared=counted.compared,
         min_count=min_count,
         absent_not_listed=left_out,
-        pooled=pooled_groups(counted, counts=not min_count),
+        pooled=tuple(one.without_counts() if min_count else one for one in groups.pooled_groups),
         merged=groups.merged,
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
         above_median=above_median,
+        proxy=counted.proxy,
     )
-    people = None if min_count else counted
+    people = None if min_count or counted.proxy else counted
     return Audit(terms, (*findings, *absent), comparisons, library, excluded, people, strata, beside)
 
 

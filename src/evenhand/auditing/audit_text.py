@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, estimate, group_name
 from evenhand.auditing.group_rates import Finding, Rate, Terms
 from evenhand.display.notebook import html_table
-from evenhand.display.text import show
+from evenhand.display.text import first_of, show
 from evenhand.groups.groups import GroupName
 from evenhand.requirements.statistic import SELECTION
 
@@ -21,7 +21,6 @@ _MOST_LINES = 40
 _NAME_WIDTH = 36
 _WIDTH = 100
 LEFT_OUT = "left out"
-_MOST_NAMES = 5
 
 
 class _Block(NamedTuple):
@@ -222,13 +221,7 @@ def _notes(everyone: Finding, found: Comparison) -> Iterator[str]:
         ("without any row:", found.empty, ""),
     ):
         if names:
-            yield from _wrapped(f"{what} {_some(names)}{end}")
-
-
-def _some(names: Sequence[GroupName]) -> str:
-    """The first names of a list, and how many there are besides."""
-    more = len(names) - _MOST_NAMES
-    return "; ".join(map(_short, names[:_MOST_NAMES])) + (f" and {more:,} more" if more > 0 else "")
+            yield from _wrapped(f"{what} {first_of(map(_short, names))}{end}")
 
 
 def _wrapped(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from evenhand.auditing.distances import distances
+from evenhand.auditing.proxy_tally import ProxyTally
 from evenhand.auditing.tally import Tally
 from evenhand.display.notebook import ShownAsTable
 from evenhand.display.text import show
@@ -273,17 +274,15 @@ def rule_families(groups: Groups) -> Iterator[tuple[str, Members]]:
     """The groups that the four-fifths rule compares: all combinations, then the values of each feature."""
     if len(groups.features) > 1:
         yield "intersectional", groups.members("intersectional")
-    if groups.merged:  # the groups of single features cannot be recovered from these
-        return
-    single = groups.members("independent")
-    for feature in groups.features:
-        places = [k for k, name in enumerate(single.names) if name.features == (feature,)]
-        yield feature, Members(tuple(single.names[k] for k in places), single.matrix[places])
+    for feature in () if groups.merged else groups.features:  # they cannot be recovered from merged ones
+        yield feature, groups.members_of(feature)
 
 
 def _compare(
     notion: Notion, counted: Tally, family: Members, confidence: float, *, alone: bool, judge: bool = True
 ) -> Comparison:
+    if isinstance(counted, ProxyTally):
+        return concluded(notion, *counted.measure(notion, family, confidence), alone=alone, judge=judge)
     measured = notion.measure_in(family, counted.rates)
     found = distances(
         notion.statistics,

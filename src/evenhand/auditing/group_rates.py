@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from evenhand.auditing.tally import REPORTED, Tally, cross_tabulate, rate_changes
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import POOLED, GroupName, Groups, Members
-from evenhand.groups.pooling import pooling_text
+from evenhand.groups.pooling import Pooled
 from evenhand.guarantee.intervals import Estimate, critical_value
 from evenhand.requirements.bounds import bounded_groups
 
@@ -77,25 +77,6 @@ class Finding:
     rates: Mapping[str, Rate] = field(default_factory=dict)
     change: Change | None = None
     suppressed: bool = False
-
-
-@dataclass(frozen=True)
-class Pooled:
-    """A group of rare groups.
-
-    Attributes
-    ----------
-    group : GroupName
-        The pooled group.
-    parts : tuple of (GroupName, int or None)
-        The groups in it, and their numbers of rows; None if small counts are left out.
-    """
-
-    group: GroupName
-    parts: tuple[tuple[GroupName, int | None], ...]
-
-    def __str__(self) -> str:
-        return pooling_text(self.group, self.parts)
 
 
 @dataclass(frozen=True)
@@ -224,14 +205,14 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
         for statistic in REPORTED
         if labelled or not statistic.needs_labels
     }
-    rows = family.members @ counted.rows
-    selected = (family.members @ counted.selected).sum(axis=1)
+    rows = (family.members @ counted.rows).round(6)  # without rounding errors of sums of probabilities
+    selected = (family.members @ counted.selected).sum(axis=1).round(6)
     changes = _changes(counted, family.members, z) if counted.compared else None
     return tuple(
         Finding(
             kind=kind,
             group=name,
-            rows=float(rows[k].sum()),
+            rows=round(float(rows[k].sum()), 6),
             positives=float(rows[k, 1]) if labelled else None,
             selected=float(selected[k]),
             rates={rate: values[k] for rate, values in rates.items()},
@@ -277,16 +258,10 @@ def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[
     if like.change is not None:
         change = Change(0.0, 0.0, 0.0, dict.fromkeys(like.change.rates, undefined))
     keys: Iterator[tuple[object, ...]] = groups.absent()
+    rates = dict.fromkeys(like.rates, undefined)
+    positives = 0.0 if counted.labelled else None
     listed = tuple(
-        Finding(
-            kind="intersectional",
-            group=GroupName(groups.features, key),
-            rows=0.0,
-            positives=0.0 if counted.labelled else None,
-            selected=0.0,
-            rates=dict.fromkeys(like.rates, undefined),
-            change=change,
-        )
+        Finding("intersectional", GroupName(groups.features, key), 0.0, positives, 0.0, rates, change)
         for key in itertools.islice(keys, _MOST_ABSENT)
     )
     if len(listed) < _MOST_ABSENT:
@@ -294,14 +269,6 @@ def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[
     present = {*(key for key in groups.keys if POOLED not in key), *groups.pooled}
     levels = [len(set(column)) for column in zip(*present, strict=True)]
     return listed, math.prod(levels) - len(present) - _MOST_ABSENT
-
-
-def pooled_groups(counted: Tally, *, counts: bool) -> tuple[Pooled, ...]:
-    """The pooled groups, with or without numbers of rows."""
-    return tuple(
-        Pooled(group, tuple((name, rows if counts else None) for name, rows in parts))
-        for group, parts in counted.groups.pooled_groups
-    )
 
 
 def refuse_uncounted(terms: Terms, what: str) -> None:

@@ -28,13 +28,10 @@ _KINDS_OF_MISSING = 2
 
 def tally_table(
     data: Any,
-    y_true: Any,
-    y_pred: Any,
+    columns: Mapping[str, Any],
     sensitive_features: Any,
     *,
     control_features: Any,
-    before: Any,
-    sample_weight: Any,
     pos_label: Any,
     threshold: float | Literal["median"] | None,
     **policy: Any,
@@ -45,7 +42,9 @@ def tally_table(
     ----------
     data : table
         Eager or lazy.
-    y_true, y_pred, sensitive_features, control_features, before, sample_weight
+    columns : mapping
+        Names of its columns of ``y_true``, ``y_pred``, ``before`` and ``sample_weight``, or None.
+    sensitive_features, control_features
         Names of its columns.
     pos_label, threshold, **policy
         See :func:`evenhand.audit`.
@@ -55,9 +54,8 @@ def tally_table(
     counted : Tally
     median : float or None
     """
-    columns = {"y_true": y_true, "y_pred": y_pred, "before": before, "sample_weight": sample_weight}
     roles = _read_roles(columns, sensitive_features, control_features)
-    only_labels = y_true is None and pos_label is not None
+    only_labels = columns["y_true"] is None and pos_label is not None
     limit, median = 0.0 if threshold == "median" else threshold, None
     rows = TableRows.find(data, roles, threshold=limit, only_labels=only_labels)
     numbers = rows.numbers()

@@ -86,11 +86,8 @@ def reference_families(
                 else (f"no row has {feature}={value!r}")
             )
             raise GroupError(f"reference: {why}. {near_names(value, levels, 'Its values are')}")
-    single = groups.members("independent")
     for feature in (name for name in groups.features if name in reference):
-        places = [k for k, name in enumerate(single.names) if name.features == (feature,)]
-        names = tuple(single.names[k] for k in places)
-        yield _family(Members(names, single.matrix[places]), (reference[feature],), rows)
+        yield _family(groups.members_of(feature), (reference[feature],), rows)
     if len(reference) == len(groups.features) > 1:
         key = tuple(reference[name] for name in groups.features)
         yield _family(groups.members("intersectional"), key, rows)

@@ -21,10 +21,8 @@ from evenhand.auditing.tally import Tally
 from evenhand.auditing.within_strata import tallies
 from evenhand.data.tables import Library
 from evenhand.display.notebook import MOST_ROWS, inline_svg
-from evenhand.display.text import show
+from evenhand.display.text import first_of, show
 from evenhand.groups.groups import GroupName
-
-_MOST_NAMES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,14 +300,15 @@ class StratumAudits(Mapping[str, Audit]):
         strata = counted.rates.groups.strata
         controls = () if strata is None else strata.features
         parts = list(tallies(counted, controls))
-        self._parts = dict(zip(_texts([part.name for part in parts]), parts, strict=True))
+        names = _texts([stratum.name for stratum, _ in parts])
+        self._parts = {name: inside for name, (_, inside) in zip(names, parts, strict=True)}
         self._audit = audit
 
     def __getitem__(self, stratum: str) -> Audit:
         if str(stratum) not in self._parts:
-            some = ", ".join(map(repr, list(self._parts)[:_MOST_NAMES]))
-            raise KeyError(f"no stratum {str(stratum)!r} in this audit; there are {some}")
-        return self._audit(self._parts[str(stratum)].counted)
+            known = first_of(map(repr, self._parts))
+            raise KeyError(f"no stratum {str(stratum)!r} in this audit; there are {known}")
+        return self._audit(self._parts[str(stratum)])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parts)

@@ -12,6 +12,7 @@ from scipy.stats import ks_2samp, rankdata
 from sklearn.metrics import roc_curve
 
 from evenhand.auditing.group_rates import reported_groups
+from evenhand.auditing.query import read_columns
 from evenhand.auditing.reference import impact_ratio, reference_families
 from evenhand.auditing.score_result import ELSE, Bin, CutOff, GroupScores, RocPoint, ScoreAudit
 from evenhand.data.checks import check_choice, check_fraction
@@ -56,6 +57,7 @@ def audit_scores(
     scores: Any,
     sensitive_features: Any,
     *,
+    data: Any = None,
     reference: Mapping[str, Any] | None = None,
     favourable: Literal["high", "low"] = "high",
     confidence: float = 0.95,
@@ -74,6 +76,9 @@ def audit_scores(
         probabilities, for residuals and calibration.
     sensitive_features : table, mapping, array or sequence
         One column per sensitive feature.
+    data : table, default=None
+        A table, eager or lazy; the three arguments are then names of its columns. These are read into
+        memory, because ranks need all scores.
     reference : mapping, default=None
         The group that others are compared with, such as ``{"race": "White"}``; see :func:`audit`. None
         compares each group with everyone else.
@@ -132,6 +137,9 @@ def audit_scores(
     """
     check_fraction("confidence", confidence)
     check_choice("favourable", favourable, ("high", "low"))
+    if data is not None:
+        columns = read_columns(data, {"y_true": y_true, "scores": scores}, sensitive_features)
+        y_true, scores, sensitive_features = map(columns.get, ("y_true", "scores", "sensitive_features"))
     values = finite_numbers(scores, "scores")
     if values is None:
         raise InputError("scores must be numbers.")

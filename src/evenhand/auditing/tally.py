@@ -48,6 +48,8 @@ class Tally:
         The negative and the positive label.
     randomised : bool, default=False
         Whether some decision is a probability strictly between 0 and 1.
+    proxy : str, default=None
+        The feature that is known by probabilities only, if there is one; sums are then expected ones.
     """
 
     groups: Groups
@@ -57,6 +59,7 @@ class Tally:
     labelled: bool
     classes: NDArray[Any] | None = None
     randomised: bool = False
+    proxy: str | None = None
 
     @cached_property
     def rates(self) -> CellRates:

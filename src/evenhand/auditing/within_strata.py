@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,30 +17,11 @@ from numpy.typing import NDArray
 from evenhand.auditing.comparison import Comparison, compare, judged
 from evenhand.auditing.tally import Tally
 from evenhand.groups.groups import GroupName, Groups
-from evenhand.groups.strata import find_strata, nothing_to_compare
+from evenhand.groups.strata import Stratum, find_strata, nothing_to_compare
 from evenhand.requirements.notions import Notion
 
 
-@dataclass(frozen=True, eq=False)
-class StratumTally:
-    """The sums over the cells of one stratum.
-
-    Attributes
-    ----------
-    name : GroupName
-        The control features and their values.
-    counted : Tally
-        Of the groups that have rows in the stratum.
-    empty : tuple of GroupName
-        The groups that have none.
-    """
-
-    name: GroupName
-    counted: Tally
-    empty: tuple[GroupName, ...]
-
-
-def tallies(counted: Tally, controls: Sequence[str]) -> Iterator[StratumTally]:
+def tallies(counted: Tally, controls: Sequence[str]) -> Iterator[tuple[Stratum, Tally]]:
     """Iterate over the strata of some control features.
 
     Parameters
@@ -51,12 +32,14 @@ def tallies(counted: Tally, controls: Sequence[str]) -> Iterator[StratumTally]:
 
     Yields
     ------
-    StratumTally
+    stratum : Stratum
+    inside : Tally
+        Of the groups that have rows in it.
     """
     for stratum in find_strata(counted.groups, controls, "intersectional"):
         if not counted.rows[stratum.cells].any():
             continue  # all of its rows are excluded
-        yield StratumTally(stratum.name, _among(counted, stratum.name, stratum.cells), stratum.empty)
+        yield stratum, _among(counted, stratum.name, stratum.cells)
 
 
 def compare_in_strata(notion: Notion, counted: Tally, confidence: float, *, judge: bool = True) -> Comparison:
@@ -80,14 +63,12 @@ def compare_in_strata(notion: Notion, counted: Tally, confidence: float, *, judg
     """
     plain = notion.within(None)
     every = list(tallies(counted, notion.controls))
-    several = [
-        part for part in every if not nothing_to_compare(part.counted.groups.members(notion.groups).names)
-    ]
+    several = [pair for pair in every if not nothing_to_compare(pair[1].groups.members(notion.groups).names)]
     parts = several or every[:1]
     each = 1 - (1 - confidence) / len(parts)
     strata = tuple(
-        replace(compare(plain, part.counted, each, judge=judge), stratum=part.name, given=notion.controls)
-        for part in parts
+        replace(compare(plain, inside, each, judge=judge), stratum=part.name, given=notion.controls)
+        for part, inside in parts
     )
     most = max if notion.compares_by == "difference" else min
     known = [part for part in strata if not math.isnan(part.value)]
@@ -100,8 +81,8 @@ def compare_in_strata(notion: Notion, counted: Tally, confidence: float, *, judg
         undefined=tuple(_inside(name, part.stratum) for part in strata for name in part.undefined),
         distances=tuple(replace(one, stratum=part.stratum) for part in strata for one in part.distances),
         strata=strata,
-        vacuous=tuple(part.name for part in every if part not in several),
-        empty=tuple(_inside(name, part.name) for part in every for name in part.empty),
+        vacuous=tuple(pair[0].name for pair in every if pair not in several),
+        empty=tuple(_inside(name, part.name) for part, _ in every for name in part.empty),
         aggregate=compare(plain, counted, confidence, judge=False),
     )
 

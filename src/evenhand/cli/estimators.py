@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Literal
 
 from evenhand.exceptions import InputError
@@ -31,22 +32,17 @@ def estimator_for(name: EstimatorName, X: Any) -> Any:
 
 
 def _model(name: EstimatorName) -> Any:
+    if name == "logistic":
+        from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  (start-up time)
+
+        return LogisticRegression(max_iter=1000)
+    kind, settings = {"xgboost": ("XGBClassifier", {}), "lightgbm": ("LGBMClassifier", {"verbose": -1})}[name]
     try:
-        if name == "xgboost":
-            from xgboost import XGBClassifier  # noqa: PLC0415  (optional)
-
-            return XGBClassifier(random_state=0)
-        if name == "lightgbm":
-            from lightgbm import LGBMClassifier  # noqa: PLC0415  (optional)
-
-            return LGBMClassifier(random_state=0, verbose=-1)
+        return getattr(import_module(name), kind)(random_state=0, **settings)
     except ImportError:
         raise InputError(
             f"--estimator {name} needs the package {name}, which is not installed: pip install {name}"
         ) from None
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  (start-up time)
-
-    return LogisticRegression(max_iter=1000)
 
 
 def _preprocessing(name: EstimatorName, X: Any) -> Any:

@@ -93,7 +93,8 @@ def fit_file(
             as_decided["audit"] = audited(tested.column("decision"), before=tested.column("before"))
         decisions = distinct_values(table_files.scan(decided), tested.column("decision"))
     constant = decisions[0] if len(decisions) == 1 else None
-    return Fitted(model, found, as_decided, constant, tested.sample())
+    sample = pl.concat([part.X for part in tested.kept]), pl.concat([part.y for part in tested.kept])
+    return Fitted(model, found, as_decided, constant, sample)
 
 
 def _plain_model(model: Any, rows: pl.DataFrame, target: str) -> Any:
@@ -134,14 +135,17 @@ class _Tested:
 
     def decide(self, parts: Iterable[Part]) -> Iterator[Any]:
         """Label, groups and decision of each row, and what it would be without the requirement, if needed."""
-        kind = pl.Series(self.model.classes_.tolist()).dtype
+        classes = self.model.classes_.tolist()
+        kind, positive = pl.Series(classes).dtype, classes.index(self.model.pos_label_)
         for part in filter(lambda part: len(part.y), map(self._decidable, parts)):
             decided = {"decision": self.model.predict(part.X, ids=part.ids)}
             if self.compares or self.names_reference:
-                decided["before"] = self._without_requirement(part.X)
+                if not hasattr(self.model, "predict_unconstrained"):
+                    raise InputError("--no-worse needs --method post.")
+                decided["before"] = self.model.predict_unconstrained(part.X)
             if self.plain is not None:
                 chosen = self.plain.predict(part.X.drop(self.model.sensitive_features)) == 1
-                decided["plain"] = self._labels(chosen)
+                decided["plain"] = self.model.classes_[np.where(chosen, positive, 1 - positive)]
             numbers = np.arange(self.rows, self.rows + len(part.y))
             drawn = np.flatnonzero(row_uniforms(numbers, 1) < self.reported)
             self.kept.append(part.take(drawn))
@@ -170,17 +174,3 @@ class _Tested:
     def names_reference(self) -> bool:
         """Whether the requirement says that no group may be worse off than without it."""
         return any(isinstance(part, NoWorse) for part in self.model.constraint.bounds)
-
-    def _without_requirement(self, X: Any) -> Any:
-        """What would be decided without the requirement."""
-        if not hasattr(self.model, "predict_unconstrained"):
-            raise InputError("--no-worse needs --method post.")
-        return self.model.predict_unconstrained(X)
-
-    def _labels(self, chosen: Any) -> Any:
-        positive = self.model.classes_.tolist().index(self.model.pos_label_)
-        return self.model.classes_[np.where(chosen, positive, 1 - positive)]
-
-    def sample(self) -> tuple[Any, Any]:
-        """Some of the rows, and their labels."""
-        return pl.concat([part.X for part in self.kept]), pl.concat([part.y for part in self.kept])

@@ -17,7 +17,7 @@ except ImportError:
 from evenhand.cli.commands import app
 from evenhand.cli.exit_codes import FAILED, INTERRUPTED, PIPE_CLOSED
 from evenhand.cli.messages import with_options
-from evenhand.cli.output import discard_output, print_note, replace_closed_streams
+from evenhand.cli.output import discard, print_note, replace_closed_streams
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -35,11 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = FAILED
     except BrokenPipeError:  # from the help, which is not printed by print_result
         code = PIPE_CLOSED
-        discard_output()
+        discard(sys.stdout)
     except OSError as error:  # such as a full disk
         print_note(f"evenhand: {error}")
         code = FAILED
-        discard_output()
+        discard(sys.stdout)
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code if isinstance(code, int) else 0)

@@ -23,7 +23,7 @@ def print_result(text: object) -> None:
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        discard_output()
+        discard(sys.stdout)
 
 
 def print_note(text: object) -> None:
@@ -31,12 +31,7 @@ def print_note(text: object) -> None:
     try:
         print("\n".join(map(visible, str(text).splitlines())), file=sys.stderr, flush=True)
     except OSError:
-        _discard(sys.stderr)
-
-
-def discard_output() -> None:
-    """Discard output that could not be written; Python would try to write it again at exit."""
-    _discard(sys.stdout)
+        discard(sys.stderr)
 
 
 def replace_closed_streams() -> None:
@@ -55,7 +50,8 @@ def replace_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
 
 
-def _discard(stream: TextIO) -> None:
+def discard(stream: TextIO) -> None:
+    """Discard output that could not be written; Python would try to write it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -19,7 +19,9 @@ from evenhand.data.batched_table import BatchedTable
 from evenhand.data.checks import check_fraction, near_names
 from evenhand.data.labels import MAX_CLASSES, read_labels
 from evenhand.exceptions import InputError
-from evenhand.files.persistence import Source
+
+if TYPE_CHECKING:
+    from evenhand.files.persistence import Source
 
 _TEST_SHARE = 0.25
 _SPLIT_SEED = 0
@@ -179,6 +181,8 @@ class TrainingFile:
     @property
     def source(self) -> Source:
         """Description of the file, by which `verify` finds the rows of the fit again."""
+        from evenhand.files.persistence import Source  # noqa: PLC0415  (an audit does not need scikit-learn)
+
         features = [name for name in self.names if name != self.options.id]
         return Source(
             file=self.path.name,
@@ -302,7 +306,15 @@ def distinct_values(rows: Any, name: str) -> Any:
     return found.collect(engine="streaming").get_column(name)
 
 
-def default_positive(rows: Any, name: str) -> Any:
+def positive_label(rows: Any, positive: str | None, label: str | None, decision: str | None) -> Any:
+    """The positive label as a value of its column; that of decisions if labels are not known."""
+    column = label or decision
+    if positive is not None and column is not None:
+        return as_value(distinct_values(rows, column), positive)
+    return _default_positive(rows, decision) if label is None and decision is not None else positive
+
+
+def _default_positive(rows: Any, name: str) -> Any:
     """The one of two decisions that sorts last; None for 0 and 1 and for probabilities."""
     dtype = rows.collect_schema()[name]
     if dtype.is_float() or dtype.is_nested():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 
+from evenhand.cluster.arrays import by_rows
 from evenhand.cluster.dask_rows import alongside, as_rows
 from evenhand.data.batched_table import BatchedTable
 from evenhand.data.columns import as_column
@@ -59,25 +59,13 @@ def answers(
         X = X[[table.require(name, "a feature of the model") for name in features]]
     names = [name for name, value in given.items() if value is not None]
     beside = [_like(alongside(given[name], X, name), X) for name in names]
-    # One object that all partitions share, into which Dask does not look.
-    ask = dask.delayed(_Ask(model, method, tuple(names), kind, width), pure=False, traverse=False)
-    if isinstance(X, dd.DataFrame):
-        empty = _frame(np.empty(0 if width is None else (0, width), kind), X._meta.index[:0], width)
-        found = X.map_partitions(_answer_frame, ask, *beside, meta=empty)
-        return found if width is None else found.to_dask_array()
-    rows, axes = "i", [one for array in (X, *beside) for one in (array, "ij" if array.ndim == 2 else "i")]
-    # Chunks of rows have been aligned, and may be of unknown size.
-    return da.blockwise(
-        operator.call,
-        rows if width is None else "ik",
-        *(ask, None),
-        *axes,
-        concatenate=True,
-        align_arrays=False,
-        new_axes=None if width is None else {"k": width},
-        dtype=kind,
-        meta=np.empty((0,) if width is None else (0, 0), kind),
-    )
+    ask = _Ask(model, method, tuple(names), kind, width)
+    if not isinstance(X, dd.DataFrame):
+        return by_rows(ask, (X, *beside), kind=kind, width=width)
+    empty = _frame(np.empty(0 if width is None else (0, width), kind), X._meta.index[:0], width)
+    shared = dask.delayed(ask, pure=False, traverse=False)  # by all partitions
+    found = X.map_partitions(_answer_frame, shared, *beside, meta=empty)
+    return found if width is None else found.to_dask_array()
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import dask
 import dask.array as da
@@ -26,65 +24,57 @@ Dask knows the size of a tuple of arrays, so it keeps tasks where the rows are.
 """
 
 
-@dataclass(frozen=True, eq=False)
-class RowArrays:
-    """Dask arrays with the same chunks of rows.
+def row_arrays(posteriors: Posteriors, sample_weight: Any) -> dict[str, da.Array]:
+    """Arrays with the same chunks of rows; what is known before anything is computed is checked."""
+    given: Any = posteriors.arrays  # of Dask
+    arrays = {
+        name: array.rechunk({1: -1, 2: -1}) if array.ndim > 1 else array for name, array in given.items()
+    }
+    rows: da.Array = next(iter(arrays.values()))
+    if sample_weight is not None:
+        arrays["sample_weight"] = _weights(sample_weight, rows)
+    return {name: aligned(array, rows, name) for name, array in arrays.items()}
 
-    Attributes
-    ----------
-    shapes : dict
-        Shape of a row of each array, by name.
-    arrays : tuple of dask arrays
-    """
 
-    shapes: Mapping[str, tuple[int, ...]]
-    arrays: tuple[da.Array, ...]
+def row_blocks(arrays: Mapping[str, da.Array], *, optimize_graph: bool = True) -> list[Delayed]:
+    """Each partition as a :data:`Block`."""
+    # Keys of its own for every call: what one solve releases, another may still need.
+    make, shapes = dask.delayed(_block, pure=False, traverse=False), row_shapes(arrays)
+    delayed = (array.to_delayed(optimize_graph=optimize_graph).ravel() for array in arrays.values())
+    sizes = next(iter(arrays.values())).chunks[0]
+    return [
+        make(shapes, size, number, *given)
+        for number, (size, given) in enumerate(zip(sizes, zip(*delayed, strict=True), strict=True))
+    ]
 
-    @classmethod
-    def read(cls, posteriors: Posteriors, sample_weight: Any) -> Self:
-        """Check what is known before anything is computed."""
-        given: Any = posteriors.arrays  # of Dask
-        arrays = {
-            name: array.rechunk({1: -1, 2: -1}) if array.ndim > 1 else array for name, array in given.items()
-        }
-        rows: da.Array = next(iter(arrays.values()))
-        if sample_weight is not None:
-            arrays["sample_weight"] = _weights(sample_weight, rows)
-        alike = tuple(aligned(array, rows, name) for name, array in arrays.items())
-        return cls({name: array.shape[1:] for name, array in arrays.items()}, alike)
 
-    @property
-    def sizes(self) -> tuple[float, ...]:
-        """Rows of each partition; NaN where it is unknown."""
-        return tuple(self.arrays[0].chunks[0])
+def row_shapes(arrays: Mapping[str, da.Array]) -> dict[str, tuple[int, ...]]:
+    """Shape of a row of each array."""
+    return {name: array.shape[1:] for name, array in arrays.items()}
 
-    def blocks(self, *, optimize_graph: bool = True) -> list[Delayed]:
-        """Each partition as a :data:`Block`."""
-        # Keys of its own for every call: what one solve releases, another may still need.
-        make = dask.delayed(_block, pure=False, traverse=False)
-        arrays = zip(
-            *(array.to_delayed(optimize_graph=optimize_graph).ravel() for array in self.arrays), strict=True
-        )
-        return [
-            make(self.shapes, size, number, *given)
-            for number, (size, given) in enumerate(zip(self.sizes, arrays, strict=True))
-        ]
 
-    def mapped(self, function: Callable[[Block], Any], sizes: Sequence[int]) -> da.Array:
-        """One number per row, given the number of rows of each partition."""
-        ask = dask.delayed(partial(_values, function, self.shapes), pure=False, traverse=False)
-        axes = [part for array in self.arrays for part in (array, "ijk"[: array.ndim])]
-        return da.blockwise(
-            operator.call,
-            "i",
-            *(ask, None),
-            *axes,
-            concatenate=True,
-            align_arrays=False,
-            adjust_chunks={"i": tuple(sizes)},
-            dtype=np.float64,
-            meta=np.empty(0),
-        )
+def by_rows(
+    ask: Callable[..., Any],
+    arrays: Sequence[da.Array],
+    *,
+    kind: Any = np.float64,
+    width: int | None = None,
+    sizes: Sequence[int] | None = None,
+) -> da.Array:
+    """What a function answers about each row, from the blocks of arrays: one number, or `width` of them."""
+    axes = "i" if width is None else "iz"
+    return da.blockwise(
+        operator.call,
+        axes,
+        *(dask.delayed(ask, pure=False, traverse=False), None),  # one object, into which Dask does not look
+        *(part for array in arrays for part in (array, "ijk"[: array.ndim])),
+        concatenate=True,
+        align_arrays=False,  # chunks of rows have been aligned, and may be of unknown size
+        new_axes=None if width is None else {"z": width},
+        adjust_chunks=None if sizes is None else {"i": tuple(sizes)},
+        dtype=kind,
+        meta=np.empty((0,) * len(axes), kind),
+    )
 
 
 def _weights(sample_weight: Any, rows: da.Array) -> da.Array:
@@ -135,6 +125,6 @@ def _checked(name: str, array: NDArray[Any], shape: tuple[int, ...], number: int
     return array if integers or short else array.astype(np.float64, copy=False)
 
 
-def _values(function: Callable[[Block], Any], shapes: Mapping[str, tuple[int, ...]], *given: Any) -> Any:
+def values(function: Callable[[Block], Any], shapes: Mapping[str, tuple[int, ...]], *given: Any) -> Any:
     """What a function makes of the arrays of a partition, which :func:`_block` has compared before."""
     return function(_block(shapes, math.nan, 0, *given))

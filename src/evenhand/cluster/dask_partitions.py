@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import dask.array as da
 from dask.sizeof import sizeof
 from distributed import Future
 
-from evenhand.cluster.arrays import Block, RowArrays
+from evenhand.cluster.arrays import Block, by_rows, row_arrays, row_blocks, row_shapes, values
 from evenhand.cluster.client import connected, current_client, finish, gather, unchanged
 from evenhand.exceptions import InputError
 from evenhand.posteriors.posteriors import AnyPosteriors, read_posteriors
@@ -76,10 +76,10 @@ class DaskPartitions:
         self.weighted = self.layout.weighted
         self.most = max(_TRAVELLING // (16 * self.n_groups), 1)
         self._client = current_client()
-        self._arrays = RowArrays.read(posteriors, sample_weight)
+        self._arrays = row_arrays(posteriors, sample_weight)
         with connected(self._client):
             self._futures: list[Future] = self._client.compute(
-                self._arrays.blocks(optimize_graph=optimize_graph)
+                row_blocks(self._arrays, optimize_graph=optimize_graph)
             )
         finish(self._client, self._futures)
 
@@ -125,11 +125,12 @@ class DaskPartitions:
 
         It does not keep the rows on the workers.
         """
-        return self._arrays.mapped(self._call(function, arguments), self._sizes)
+        answer = partial(values, self._call(function, arguments), row_shapes(self._arrays))
+        return by_rows(answer, list(self._arrays.values()), sizes=self._sizes)
 
     @cached_property
     def _sizes(self) -> list[int]:
-        sizes = self._arrays.sizes
+        sizes = next(iter(self._arrays.values())).chunks[0]
         return self.map(row_count) if any(map(math.isnan, sizes)) else [int(size) for size in sizes]
 
     @cached_property

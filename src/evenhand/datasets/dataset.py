@@ -67,23 +67,15 @@ class Dataset:
     ) -> Dataset:
         """Make a data set from a polars table, in the table library `backend`."""
         check_choice("backend", backend, ("polars", "pandas", "pyarrow"))
-
-        def native(columns: list[str]) -> nw.DataFrame[Any]:
-            if backend == "polars":
-                return nw.from_native(table.select(columns), eager_only=True)
-            values = {column: table[column].to_list() for column in columns}
+        frame = nw.from_native(table, eager_only=True)
+        if backend != "polars":
+            columns = dict.fromkeys([*features, label, *sensitive])
             try:
-                return nw.from_dict(values, backend=backend)
+                frame = nw.from_dict({one: table[one].to_list() for one in columns}, backend=backend)
             except ModuleNotFoundError:
                 raise InputError(f"backend={backend!r} needs the package {backend}: install it.") from None
-
-        return cls(
-            name,
-            native(features).to_native(),
-            native([label])[label].to_native(),
-            native(sensitive).to_native(),
-            description,
-        )
+        tables = frame.select(features).to_native(), frame.select(sensitive).to_native()
+        return cls(name, tables[0], frame[label].to_native(), tables[1], description)
 
     def __len__(self) -> int:
         return len(self.label)

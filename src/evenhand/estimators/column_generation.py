@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
-from evenhand.estimators.cost_sensitive import CostSensitiveTrainer, OutOfFold
-from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
-from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
-from evenhand.estimators.training_certificate import risk_of, violation_of
+from evenhand.estimators import cost_sensitive
+from evenhand.estimators.cost_sensitive import CostSensitiveTrainer, OutOfFold, RateEstimator
+from evenhand.estimators.trained_models import Alone, ClassifierMixture, GroupThresholds, TrainedModel
 from evenhand.exceptions import CertificateError, InfeasibleError
 from evenhand.optimum.problem import FairnessProblem, multipliers_of
 from evenhand.optimum.solution import Solution
@@ -86,8 +85,8 @@ class ColumnPool:
     selections: list[Floats] = field(default_factory=list)
     learned: list[Floats] = field(default_factory=list)
     rates: list[CellRates] = field(default_factory=list)
-    trained: dict[int, Learner | GroupThresholds] = field(default_factory=dict)
-    _make: list[Callable[[], Learner | GroupThresholds]] = field(default_factory=list)
+    trained: dict[int, Alone] = field(default_factory=dict)
+    _make: list[Callable[[], Alone]] = field(default_factory=list)
 
     @classmethod
     def start(cls, trainer: CostSensitiveTrainer) -> ColumnPool:
@@ -97,12 +96,10 @@ class ColumnPool:
         for label in (0, 1):
             decided = np.full(n, float(label))
             pool.add(decided, decided, partial(Learner, None, np.array([label]), 2))
-        pool.add(*pool.plain.decisions, lambda: trainer.train(none, 0.0, slice(None)))
+        pool.add(*pool.plain.decisions, partial(trainer.train, none, 0.0))
         return pool
 
-    def add(
-        self, selection: Floats, learned: Floats, make: Callable[[], Learner | GroupThresholds]
-    ) -> Floats:
+    def add(self, selection: Floats, learned: Floats, make: Callable[[], Alone]) -> Floats:
         """Add a classifier by its decisions, out of fold and learned; `make` trains it on all rows.
 
         Returns the selected mass of each cell.
@@ -114,7 +111,7 @@ class ColumnPool:
         self._make.append(make)
         return rates.selected.ravel()
 
-    def model(self, t: int) -> Learner | GroupThresholds:
+    def model(self, t: int) -> Alone:
         """A classifier of the pool, trained on all rows when it is first asked for.
 
         It is not those that were trained on halves: its rates are corrected by what it does differently for
@@ -136,18 +133,17 @@ class ColumnPool:
     def train(self, problem: FairnessProblem, multipliers: Floats, distillation: float) -> Floats:
         """Train a classifier with the costs of some multipliers and add it."""
         table = (multipliers @ problem.program.A)[: problem.masses.size].reshape(-1, 2)
-        return self.add(
-            *self.trainer.out_of_fold(table, distillation).decisions,
-            lambda: self.trainer.train(table, distillation, slice(None)),
-        )
+        decided = self.trainer.out_of_fold(table, distillation).decisions
+        return self.add(*decided, partial(self.trainer.train, table, distillation))
 
     def satisfied_by_plain(self, problem: FairnessProblem) -> bool:
         """Whether the plain classifier satisfies a requirement as it is, also trained on all rows."""
-        satisfied = excess(problem, self.rates[_PLAIN]) <= 0 >= violation_of(problem, self.rates[_PLAIN])
-        if satisfied and _PLAIN not in self.trained:
-            self.model(_PLAIN)  # its rates are known better now
-            return self.satisfied_by_plain(problem)
-        return satisfied
+        rates = self.rates[_PLAIN]
+        satisfied = excess(problem, rates) <= 0 and not (cost_sensitive.broken(problem, rates) > 0).any()
+        if not satisfied or _PLAIN in self.trained:
+            return satisfied
+        self.model(_PLAIN)  # its rates are known better now
+        return self.satisfied_by_plain(problem)
 
     def mix(self, problem: FairnessProblem, price: float) -> Mixed:
         """The best mixture; the plain classifier alone if it satisfies the requirement.
@@ -208,9 +204,8 @@ def generate(pool: ColumnPool, by_posteriors: FairnessProblem, *, steps: Iterato
     mixed = pool.mix(problem, price)
     if pool.satisfied_by_plain(problem) or (largest == 0 and not _missed(pool, problem, mixed)):
         return Generated(problem, by_posteriors, optimum, mixed, price)
-    first: list[float] = []
-    if largest > 0:
-        first = [1.0, _DISTILLATION]
+    first = [1.0, _DISTILLATION] if largest > 0 else []
+    if first:
         _add_thresholds(pool, problem, by_posteriors)
         mixed = pool.mix(problem, price)
     centre, smoothing = multipliers / problem.unit, _SMOOTHING
@@ -224,14 +219,14 @@ def generate(pool: ColumnPool, by_posteriors: FairnessProblem, *, steps: Iterato
         gain = mixed.gain(problem.program, sums)
         missed = _missed(pool, problem, mixed)
         mixed = pool.mix(problem, price)
-        if gain <= _precision(problem, mixed, len(pool.trainer.examples)):
-            if not missed:
-                break
-            if smoothing > 0:
-                smoothing = 0.0
-            else:
-                price *= _RAISE
-                mixed = pool.mix(problem, price)
+        if gain > _precision(problem, mixed, len(pool.trainer.examples)):
+            continue
+        if not missed:
+            break
+        if smoothing == 0:
+            price *= _RAISE
+            mixed = pool.mix(problem, price)
+        smoothing = 0.0
     return Generated(problem, by_posteriors, optimum, mixed, price)
 
 
@@ -239,8 +234,7 @@ def _precision(problem: FairnessProblem, mixed: Mixed, n_rows: int) -> float:
     """Standard error of the mixture's risk: what is gained below it cannot be told from chance."""
     program = problem.program
     largest = float(np.abs(program.gain).max())
-    risk = program.constant - float(program.gain[: len(mixed.sums)] @ mixed.sums)
-    risk = min(max(risk, 0.0), largest)
+    risk = np.clip(program.constant - program.gain[: len(mixed.sums)] @ mixed.sums, 0.0, largest)
     return float(np.sqrt(risk * (largest - risk) / n_rows))
 
 
@@ -257,45 +251,38 @@ def _add_thresholds(pool: ColumnPool, problem: FairnessProblem, by_posteriors: F
     the solver finds the share of each group to be selected, and the threshold is where the score has that
     share above it.
     """
-    posteriors = cast("Posteriors", by_posteriors.posteriors)
+    posteriors, weights = cast("Posteriors", by_posteriors.posteriors), pool.trainer.weights
     if posteriors.codes is None or problem.groups.strata:
         return
     (scores, learned), codes = pool.plain.scores, np.asarray(posteriors.codes)
-    weights = pool.trainer.weights
     given = np.ones(len(scores)) if weights is None else weights
     # A row of weight 0 is no example: a group of such rows keeps the classifier's own threshold.
-    members = [np.flatnonzero((codes == m) & (given > 0)) for m in range(posteriors.n_groups)]
+    places = [np.flatnonzero((codes == m) & (given > 0)) for m in range(posteriors.n_groups)]
+    members = [(m, rows) for m, rows in enumerate(places) if len(rows)]
     eta = posteriors.label().copy()
-    for rows in members:
-        if len(rows):
-            monotone = IsotonicRegression().fit(scores[rows], eta[rows], given[rows])
-            eta[rows] = monotone.predict(scores[rows])
+    for _, rows in members:
+        eta[rows] = IsotonicRegression().fit(scores[rows], eta[rows], given[rows]).predict(scores[rows])
+    grouped, groups = GroupedScores(np.clip(eta, 0.0, 1.0), codes, posteriors.n_groups), problem.groups
     try:
         solution = FairnessProblem.read(
-            GroupedScores(np.clip(eta, 0.0, 1.0), codes, posteriors.n_groups),
-            problem.constraint,
-            cost=pool.trainer.cost,
-            sample_weight=weights,
-            groups=problem.groups,
+            grouped, problem.constraint, cost=pool.trainer.cost, sample_weight=weights, groups=groups
         ).solve()
     except (InfeasibleError, CertificateError):
         return
-    thresholds = np.zeros(len(members))
-    for m, rows in enumerate(members):
-        if len(rows):
-            own = given[rows]
-            thresholds[m] = _threshold(scores[rows], own, float(own @ solution.selection[rows]))
 
+    def placed(scores: Floats, selection: Floats, near: Floats) -> Floats:
+        found = near.copy()
+        for m, rows in members:
+            share = float(given[rows] @ selection[rows])
+            found[m] = _threshold(scores[rows], given[rows], share, near=near[m])
+        return found
+
+    thresholds = np.nan_to_num(placed(scores, solution.selection, np.full(len(places), np.nan)))
     out_of_fold, in_fold = ((some > thresholds[codes]).astype(np.float64) for some in (scores, learned))
 
     def make() -> GroupThresholds:  # with the same shares above them among rows that were learned
-        plain, own = cast(Learner, pool.model(_PLAIN)), thresholds.copy()
-        scores = plain.score(pool.trainer.examples.X)
-        for m, rows in enumerate(members):
-            if len(rows):
-                share = float(given[rows] @ in_fold[rows])
-                own[m] = _threshold(scores[rows], given[rows], share, near=thresholds[m])
-        return GroupThresholds(plain, own)
+        plain = cast(Learner, pool.model(_PLAIN))
+        return GroupThresholds(plain, placed(plain.score(pool.trainer.examples.X), in_fold, thresholds))
 
     pool.add(out_of_fold, in_fold, make)
 
@@ -324,13 +311,9 @@ class Chosen:
         Of the pool's classifiers.
     """
 
-    model: Learner | GroupThresholds | ClassifierMixture
+    model: TrainedModel
     rates: CellRates
     weights: Floats
-
-
-def _members(weights: Floats) -> list[int]:
-    return np.flatnonzero(weights >= _NEGLIGIBLE).tolist()
 
 
 def choose_mixture(pool: ColumnPool, generated: Generated, key: str) -> Chosen:
@@ -347,18 +330,18 @@ def choose_mixture(pool: ColumnPool, generated: Generated, key: str) -> Chosen:
     -------
     Chosen
     """
-    problem, members = generated.problem, _members(generated.mixed.weights)
+    problem, weights = generated.problem, np.zeros(len(pool.rates))
+    members = np.flatnonzero(generated.mixed.weights >= _NEGLIGIBLE).tolist()
     for t in members:
         pool.model(t)
-    weights = np.zeros(len(pool.rates))
     if _PLAIN in members and pool.satisfied_by_plain(problem):
         weights[_PLAIN] = 1.0
     else:  # their rates are known better now
         some = sorted({0, 1, *members})
         weights[some] = mix_columns(problem.program, pool.sums[some], generated.price).weights
-    members = _members(weights)
-    weights = np.where(np.isin(np.arange(len(weights)), members), weights, 0.0)
+    weights[weights < _NEGLIGIBLE] = 0.0
     weights /= weights.sum()
+    members = np.flatnonzero(weights).tolist()
     mixture = ClassifierMixture(tuple(pool.model(t) for t in members), weights[members], key)
     selected = (weights @ pool.sums).reshape(-1, 2)
     return Chosen(mixture, CellRates(problem.groups, problem.masses, selected), weights)
@@ -381,19 +364,20 @@ def choose_single(pool: ColumnPool, generated: Generated) -> Chosen:
     -------
     Chosen
     """
-    problem, mixed = generated.problem, generated.mixed
+    problem = generated.problem
     shares = np.array([rates.selected.sum() / rates.mass.sum() for rates in pool.rates])
     candidates = np.flatnonzero((shares > _ALIKE) & (shares < 1 - _ALIKE)).tolist()
     if pool.satisfied_by_plain(problem):
         candidates = [_PLAIN]
     elif _PLAIN not in candidates:
         candidates.append(_PLAIN)  # then costs, not fairness, make it decide everybody alike
-    paid = float(np.abs(mixed.multipliers).sum())
+    paid = float(np.abs(generated.mixed.multipliers).sum())
     price = problem.unit * (_ABOVE_OPTIMUM * paid if paid > 0 else 1.0)
 
     def penalised(t: int) -> float:
-        return risk_of(problem, pool.rates[t]) + price * beyond_chance(
-            pool.trainer.judge, problem, pool.rates[t]
+        rates = pool.rates[t]
+        return cost_sensitive.risk_of(problem, rates) + price * beyond_chance(
+            pool.trainer.judge, problem, rates
         )
 
     best = min(candidates, key=penalised)
@@ -408,9 +392,8 @@ def beyond_chance(judge: RateEstimator, problem: FairnessProblem, rates: CellRat
 
     Each constraint is judged by its own: that of a group with few rows excuses no violation in a large one.
     """
-    linear = problem.linear_constraints
-    values, allowed = linear.values(rates.rates), standard_errors(linear, rates.rates, judge.counts)
-    over = np.fmax(linear.lo - values, values - linear.hi) - allowed
+    allowed = cost_sensitive.standard_errors(problem.linear_constraints, rates.rates, judge.counts)
+    over = cost_sensitive.broken(problem, rates) - allowed
     measures = excess(problem, rates) - float(allowed.max(initial=0.0))
     return max(measures, float(np.nanmax(over, initial=0.0)))
 
@@ -421,4 +404,6 @@ def excess(problem: FairnessProblem, rates: CellRates) -> float:
     Measures rather than linear constraints, because by ratio a classifier that selects almost nobody nearly
     satisfies the constraints but not the ratio.
     """
-    return float(np.nanmax([0.0, *(one.excess for one in measured(problem.constraint, rates))]))
+    return float(
+        np.nanmax([0.0, *(one.excess for one in cost_sensitive.measured(problem.constraint, rates))])
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 _NEGLIGIBLE = 1e-12
 _BOUNDARY = 1e-9
 _SHOWN = 3
+_NUMBERS = ("risk", "margin", "probability")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +77,13 @@ class Explanation:
     @property
     def person(self) -> str:
         """For a letter: the decision, the probability, and reasons if asked for; no group, no constraint."""
-        word = self.words
-        said = f"The decision is: {word[self.decision]}. {self._estimate}"
+        word, positive = self.words, self.words[self.positive]
+        said = [f"The decision is: {word[self.decision]}.", self._estimate]
         if self.randomised:
-            said += (
-                f" Cases like this one are decided by lot: {word[self.positive]} had a probability of "
-                f"{self.probability:.3f}, and asking again gives the same answer."
-            )
+            said += [f"Cases like this one are decided by lot: {positive} had a probability of"]
+            said += [f"{self.probability:.3f}, and asking again gives the same answer."]
         named = [show(name) for name in self.reasons if name not in self.private]
-        return said + (f" What counted most: {', '.join(named)}." if named else "")
+        return " ".join([*said, *([f"What counted most: {', '.join(named)}."] if named else [])])
 
     @property
     def _estimate(self) -> str:
@@ -99,23 +98,22 @@ class Explanation:
         """For the file: the margin, what each constraint moved, and what decided at the boundary."""
         word, moved = self.words, self._moved()
         if not moved:
-            said = f"{self._margin}; the fairness requirement did not affect it."
+            said = [f"{self._margin}; the fairness requirement did not affect it."]
         else:
             changed = self.unconstrained != self.decision
             other = f"would have been {word[self.unconstrained]}" if changed else "the same"
             names = [f"{name} {by:+.4f}" for name, by in moved[:_SHOWN]]
-            more = [f"{len(moved) - _SHOWN} more"] if len(moved) > _SHOWN else []
-            total = sum(self.moved.values())
-            said = (
-                f"{self._margin}; without the requirement {self.margin - total:+.4f}, and the "
-                f"decision {other}. Moved by: {', '.join([*names, *more])}."
-            )
+            names += [f"{len(moved) - _SHOWN} more"] if len(moved) > _SHOWN else []
+            before = self.margin - sum(self.moved.values())
+            said = [f"{self._margin}; without the requirement {before:+.4f}, and the decision {other}."]
+            said += [f"Moved by: {', '.join(names)}."]
         if self.randomised:
-            said += f" A tie, randomised: {word[self.positive]} with probability {self.probability:.3f}."
+            chance = f"{word[self.positive]} with probability {self.probability:.3f}"
+            said += [f"A tie, randomised: {chance}."]
         elif (self.margin > 0) != (self.decision == self.positive) or abs(self.margin) <= _BOUNDARY:
-            said += " A tie, decided alike for everyone with these probabilities."
+            said += ["A tie, decided alike for everyone with these probabilities."]
         reasons = ", ".join(f"{show(name)} {by:+.3f}" for name, by in self.reasons.items())
-        return f"{said} Label model: {reasons}." if reasons else said
+        return " ".join([*said, *([f"Label model: {reasons}."] if reasons else [])])
 
     def _moved(self) -> list[tuple[str, float]]:
         """Constraints that moved the margin, the largest first."""
@@ -170,25 +168,22 @@ class Explanations(ShownAsTable, Results[Explanation]):
             one column per constraint with what it moved, ``reason_1``, ... if reasons were asked for, and the
             sentences ``person`` and ``auditor``.
         """
-        numbers = {"risk", "margin", "probability", *(str(name) for row in self._rows for name in row.moved)}
-        return make_table(self._records(), numbers=numbers, library=backend or self._library)
-
-    def _records(self) -> Iterator[dict[str, Any]]:
         most = max((len(row.reasons) for row in self._rows), default=0)
-        for row in self._rows:
-            reasons = [*row.reasons, *[""] * most][:most]
-            yield {
+        rows = [
+            {
                 "decision": row.words[row.decision],
-                "risk": row.risk,
-                "margin": row.margin,
-                "probability": row.probability,
+                **{name: getattr(row, name) for name in _NUMBERS},
                 "randomised": "yes" if row.randomised else "no",
                 "unconstrained": row.words[row.unconstrained],
                 **{str(name): value for name, value in row.moved.items()},
-                **{f"reason_{k}": name for k, name in enumerate(reasons, start=1)},
+                **{f"reason_{k + 1}": name for k, name in enumerate([*row.reasons, *[""] * most][:most])},
                 "person": row.person,
                 "auditor": row.auditor,
             }
+            for row in self._rows
+        ]
+        numbers = {*_NUMBERS, *(str(name) for row in self._rows for name in row.moved)}
+        return make_table(rows, numbers=numbers, library=backend or self._library)
 
 
 def read_words(words: Any, labels: Sequence[Any]) -> dict[Any, str]:
@@ -234,12 +229,9 @@ def strongest_reasons(
     for name in columns:
         found[own] = found.get(own, np.zeros(len(decided))) + found.pop(name, 0.0)
     names, values = list(map(str, found)), np.column_stack(list(found.values()))
-    towards = np.where(decided, 1.0, -1.0)[:, None] * values
-    strongest = np.argsort(-towards, axis=1, kind="stable")[:, :most]
-    return [
-        {names[k]: float(values[row, k]) for k in order if towards[row, k] > 0}
-        for row, order in enumerate(strongest.tolist())
-    ]
+    towards = np.where(decided[:, None], values, -values)
+    strongest = enumerate(np.argsort(-towards, axis=1, kind="stable")[:, :most].tolist())
+    return [{names[k]: float(values[n, k]) for k in order if towards[n, k] > 0} for n, order in strongest]
 
 
 class Thresholds(ShownAsTable, dict[GroupName, GroupThreshold]):

@@ -2,47 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.display.progress import track
-from evenhand.estimators.column_generation import (
-    Chosen,
-    ColumnPool,
-    Generated,
-    beyond_chance,
-    choose_mixture,
-    choose_single,
-    excess,
-    generate,
-)
-from evenhand.estimators.cost_sensitive import CostSensitiveTrainer
-from evenhand.estimators.estimated_rates import measured
+from evenhand.estimators import column_generation
+from evenhand.estimators.column_generation import Chosen, ColumnPool, Generated, choose_mixture, choose_single
+from evenhand.estimators.cost_sensitive import CostSensitiveTrainer, broken, measured, risk_of
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
-from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import InfeasibleError
 from evenhand.guarantee.guarantee import Candidate, GuaranteeResult, guaranteed
 from evenhand.guarantee.margins import internal_requirements
-from evenhand.optimum.problem import FairnessProblem
+from evenhand.optimum.problem import FairnessProblem, multipliers_of
+from evenhand.optimum.solution import Solution
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.measurement import AnyMeasurement
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
+from evenhand.solver.certificate import Certificate, small
 
 if TYPE_CHECKING:
     from evenhand.estimators.inprocess import FairInprocessor
 
+Floats = NDArray[np.float64]
+
 _TIGHTENED = (1.0, 0.5)
 """By how much tolerances are tightened to train for a guarantee: exact parity, and halfway."""
+
+
+@dataclass(frozen=True)
+class TrainingCertificate(Certificate):
+    """The risk of a trained classifier under the posteriors, and bounds that none goes below under them.
+
+    Everything is by the same definition, so that it is proven: the posteriors of the rows of `fit`, and the
+    decisions of the classifier, or of classifiers trained alike that have not seen the row. What it attains
+    on new rows is estimated by labels and groups instead, in ``achieved_``.
+
+    Attributes
+    ----------
+    objective : float
+        Risk of the classifier under the posteriors.
+    bound : float
+        No classifier that satisfies the requirement has a smaller risk under the posteriors.
+    violation : float
+        How far the worst constraint is broken under the posteriors.
+    relaxed : float, default=None
+        No classifier that breaks each constraint by as much at most has a smaller risk under the posteriors;
+        `bound` if it breaks none.
+
+    Examples
+    --------
+    >>> print(TrainingCertificate(0.12, 0.10, 0.0, relaxed=0.10))
+    Under the posteriors the risk is 0.120000, and no classifier that satisfies the requirement is below
+    0.100000: no other learner, mixture or longer training would save more than 0.020000.
+    """
+
+    relaxed: float = np.nan
+
+    @classmethod
+    def of(cls, problem: FairnessProblem, optimum: Solution, selected: Floats) -> TrainingCertificate:
+        """The certificate of a classifier, from the mass of each cell that it selects under the posteriors.
+
+        With multipliers lambda, breaking constraints by v saves at most sum of |lambda| v.
+        """
+        rates = CellRates(problem.groups, problem.masses, selected)
+        beyond = np.nan_to_num(np.fmax(0.0, broken(problem, rates)))
+        worth = float(np.abs(multipliers_of(optimum.multipliers, problem.linear_constraints)) @ beyond)
+        bound = optimum.certificate.bound
+        return cls(risk_of(problem, rates), bound, float(beyond.max(initial=0.0)), relaxed=bound - worth)
+
+    @property
+    def gap(self) -> float:
+        """The most by which another classifier that breaks no constraint further could be better."""
+        return self.objective - self.relaxed
+
+    def __str__(self) -> str:
+        text = (
+            f"Under the posteriors the risk is {self.objective:.6f}, and no classifier that satisfies the "
+            f"requirement is below {self.bound:.6f}"
+        )
+        if self.violation > 1e-12:
+            text += (
+                f"; this one violates it by {small(self.violation)} under them, and none that violates it no "
+                f"further is below {self.relaxed:.6f}"
+            )
+        saved = max(0.0, self.gap)  # of rounding
+        return f"{text}: no other learner, mixture or longer training would save more than {saved:.6f}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +130,7 @@ class FairTraining:
     model: TrainedModel
     constraint: Constraint
     rates: CellRates
-    selection: NDArray[np.float64]
+    selection: Floats
     achieved: tuple[AnyMeasurement, ...]
     multipliers: Mapping[ConstraintName, float]
     certificate: TrainingCertificate
@@ -116,16 +170,16 @@ def train_fair(
     confidence, key = classifier.settings().confidence, f"{seed:08x}"
     tightened = () if held_out is None else _TIGHTENED
     pool, generated = generate_pool(classifier, constraint, data, posteriors, seed=seed, tightened=tightened)
+
+    def choose(found: Generated) -> Chosen:
+        return choose_mixture(pool, found, key) if classifier.randomize else choose_single(pool, found)
+
     if held_out is None or confidence is None:
-        return _trained(pool, generated, _choose(classifier, pool, generated, key))
-    candidates = _GuaranteeCandidates(classifier, constraint, pool, generated, held_out, key)
+        return _trained(pool, generated, choose(generated))
     resolved = generated.problem.constraint
+    candidates = _candidates(pool, generated, constraint, choose, held_out)
     (chosen, counted), guarantee = guaranteed(
-        candidates.from_strictest(),
-        constraint,
-        confidence,
-        resolved=resolved,
-        all_rows=data.everyone,
+        candidates, constraint, confidence, resolved=resolved, all_rows=data.everyone
     )
     trained = _trained(pool, generated, chosen)
     return replace(trained, achieved=measured(resolved, counted), guarantee=guarantee, missed=0.0)
@@ -144,21 +198,17 @@ def generate_pool(
 
     It is generated for requirements that are tightened by some shares too, and for the requested one last.
     """
-    trainer = CostSensitiveTrainer(
-        posteriors.problem(constraint, classifier.cost, data.compared),
-        data.examples.take(posteriors.rows),
-        TabularClassifier() if classifier.estimator is None else classifier.estimator,
-        weights=posteriors.weights,
-        cost=classifier.cost,
-        seed=seed,
-    )
-    pool, problem = ColumnPool.start(trainer), trainer.problem
+    problem = posteriors.problem(constraint, classifier.cost, data.compared)
+    learner = TabularClassifier() if classifier.estimator is None else classifier.estimator
+    given = (posteriors.weights, classifier.cost, seed)
+    trainer = CostSensitiveTrainer(problem, data.examples.take(posteriors.rows), learner, *given)
+    pool = ColumnPool.start(trainer)
     # The plain classifier counts as one of the fits.
     count = max(2, classifier.rounds // 2) if tightened else classifier.rounds - 1
 
     def extended(asked: FairnessProblem) -> Generated:
         steps = track(iter(range(count)), what="training", total=count, verbose=classifier.verbose)
-        return generate(pool, asked, steps=steps)
+        return column_generation.generate(pool, asked, steps=steps)
 
     for share in tightened:
         with suppress(InfeasibleError):  # bounds can contradict each other where they are tightened
@@ -166,76 +216,51 @@ def generate_pool(
     return pool, extended(problem)
 
 
-def _choose(classifier: FairInprocessor, pool: ColumnPool, generated: Generated, key: str) -> Chosen:
-    if classifier.randomize:
-        return choose_mixture(pool, generated, key)
-    return choose_single(pool, generated)
-
-
 def _trained(pool: ColumnPool, generated: Generated, chosen: Chosen) -> FairTraining:
-    problem, by_posteriors = generated.problem, generated.by_posteriors
-    selection = chosen.weights @ np.array(pool.selections)
+    problem, selection = generated.problem, chosen.weights @ np.array(pool.selections)
     selected = pool.trainer.rate_estimator.by_posteriors(selection)
     return FairTraining(
-        chosen.model,
-        problem.constraint,
-        chosen.rates,
-        selection,
-        measured(problem.constraint, chosen.rates),
-        generated.optimum.multipliers,
-        TrainingCertificate.of(by_posteriors, generated.optimum, selected),
-        None,
-        pool.trainer.fits,
-        excess(problem, chosen.rates),
-        beyond_chance(pool.trainer.judge, problem, chosen.rates) > 0,
+        model=chosen.model,
+        constraint=problem.constraint,
+        rates=chosen.rates,
+        selection=selection,
+        achieved=measured(problem.constraint, chosen.rates),
+        multipliers=generated.optimum.multipliers,
+        certificate=TrainingCertificate.of(generated.by_posteriors, generated.optimum, selected),
+        guarantee=None,
+        fits=pool.trainer.fits,
+        missed=column_generation.excess(problem, chosen.rates),
+        clear=column_generation.beyond_chance(pool.trainer.judge, problem, chosen.rates) > 0,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _GuaranteeCandidates:
-    """Classifiers or mixtures of a pool for ever looser requirements, with counts on the held-out rows."""
+def _candidates(
+    pool: ColumnPool,
+    generated: Generated,
+    constraint: Constraint,
+    choose: Callable[[Generated], Chosen],
+    held_out: Examples,
+) -> Iterator[Candidate[tuple[Chosen, CellRates]]]:
+    """Classifiers or mixtures for ever looser requirements, with counts of their decisions on held-out rows.
 
-    classifier: FairInprocessor
-    constraint: Constraint
-    pool: ColumnPool
-    generated: Generated
-    held_out: Examples
-    key: str
-    _decisions: dict[int, NDArray[np.float64]] = field(default_factory=dict)
-    """Of those classifiers of the pool that were asked for, on the held-out rows."""
-
-    def from_strictest(self) -> Iterator[Candidate[tuple[Chosen, CellRates]]]:
-        """Those for exact parity and internal requirements; of several that choose the same, the strictest.
-
-        Rates of a trained classifier are further from what is asked of it than those of an optimum, so the
-        sequence begins with the fairest of the pool.
-        """
-        last = None
-        rates, resolved = self.generated.optimum.rates, self.generated.problem.constraint
-        steps = internal_requirements(self.constraint, rates, len(self.held_out), resolved=resolved)
-        for internal in (self.constraint.tightened(1.0), *steps):
-            found = self._under(internal)
-            weights = found[1][0].weights
-            if last is None or not np.array_equal(weights, last):
-                yield found
-            last = weights
-
-    def _under(self, internal: Constraint) -> Candidate[tuple[Chosen, CellRates]]:
-        resolved = self.generated.by_posteriors.under(internal).constraint
-        problem = self.generated.problem.under(resolved)
-        mixed = self.pool.mix(problem, self.generated.price)
-        chosen = _choose(
-            self.classifier, self.pool, replace(self.generated, problem=problem, mixed=mixed), self.key
-        )
-        members = np.flatnonzero(chosen.weights).tolist()
-        for t in members:
-            if t not in self._decisions:
-                self._decisions[t] = self.pool.model(t).selection(self.held_out.X)
-        decisions = np.array([self._decisions[t] for t in members])
+    Those for exact parity and internal requirements; of several that choose the same, the strictest. Rates of
+    a trained classifier are further from what is asked of it than those of an optimum, so the sequence begins
+    with the fairest of the pool.
+    """
+    problem, decided, last = generated.problem, dict[int, Floats](), np.empty(0)
+    rates, resolved = generated.optimum.rates, problem.constraint
+    steps = internal_requirements(constraint, rates, len(held_out), resolved=resolved)
+    for internal in (constraint.tightened(1.0), *steps):
+        asked = problem.under(generated.by_posteriors.under(internal).constraint)
+        chosen = choose(replace(generated, problem=asked, mixed=pool.mix(asked, generated.price)))
+        if np.array_equal(chosen.weights, last):
+            continue
+        last, members = chosen.weights, np.flatnonzero(chosen.weights).tolist()
+        decided |= {t: pool.model(t).selection(held_out.X) for t in members if t not in decided}
+        decisions = np.array([decided[t] for t in members])
         ways = [decisions[0] == 1]
         if isinstance(chosen.model, ClassifierMixture):  # drawn by features, or by ids
-            number = np.arange(len(self.held_out))[:, None]
-            ways = [chosen.model.drawn(decisions, by) == 1 for by in (self.held_out.X, number)]
-        groups, cells = problem.groups, self.held_out.compared_cells
-        counts = [CellRates.count(groups, cells, one) for one in ways]
-        return internal, (chosen, counts[0]), counts
+            number = np.arange(len(held_out))[:, None]
+            ways = [chosen.model.drawn(decisions, by) == 1 for by in (held_out.X, number)]
+        counts = [CellRates.count(problem.groups, held_out.compared_cells, one) for one in ways]
+        yield internal, (chosen, counts[0]), counts

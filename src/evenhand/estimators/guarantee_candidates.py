@@ -6,17 +6,12 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 from evenhand.data.row_keys import row_keys
+from evenhand.estimators import rank_thresholds
 from evenhand.estimators.fit_rows import FitRows, ScoredRows
-from evenhand.estimators.rank_thresholds import (
-    Ranked,
-    RankSearch,
-    count_all,
-    count_ranked,
-    ranked_scores,
-    set_thresholds,
-)
+from evenhand.estimators.rank_thresholds import Ranked, RankSearch
 from evenhand.exceptions import CertificateError, InfeasibleError, VacuousConstraintWarning
 from evenhand.guarantee.guarantee import Candidate, GuaranteeResult, guaranteed, ranked_guarantee
 from evenhand.guarantee.margins import internal_requirements
@@ -56,9 +51,7 @@ class GuaranteeCandidates:
     @property
     def held_out(self) -> Examples:
         """Rows that nothing was learned from."""
-        if self.rows.held_out is None:
-            raise ValueError("no rows are held out.")
-        return self.rows.held_out
+        return cast("Examples", self.rows.held_out)
 
     def _rule(self, solution: Solution) -> Rule:
         return self.scored.rule(solution, self.seed, self.problem)
@@ -82,12 +75,9 @@ class GuaranteeCandidates:
             careful = next(filter(None, (search.under(one, level) for one in self._requirements)), None)
             if careful is not None:
                 return self._at_ranks(search, careful, confidence)
+        resolved, everyone = self.problem.constraint, self.rows.data.everyone
         solution, guarantee = guaranteed(
-            self.from_strictest(),
-            self.constraint,
-            confidence,
-            resolved=self.problem.constraint,
-            all_rows=self.rows.data.everyone,
+            self.from_strictest(), self.constraint, confidence, resolved=resolved, all_rows=everyone
         )
         return solution, self._rule(solution), guarantee
 
@@ -100,33 +90,36 @@ class GuaranteeCandidates:
         found = kept or careful
         reached = self.constraint if kept else search.weaker(found.ranks, self.constraint, level)
         rule = self._rule(found.solution)
-        placed = set_thresholds(rule, self._scores, self.held_out.positive, found.ranks) if reached else None
+        placed = None
+        if reached:
+            placed = rank_thresholds.set_thresholds(rule, self._scores, self.held_out.positive, found.ranks)
         rule = placed or rule
-        counts = CellRates.count(
-            self.rows.data.compared, self.held_out.compared_cells, rule.selection(self._scores) == 1
-        )
+        decided, cells = rule.selection(self._scores) == 1, self.held_out.compared_cells
+        counts = CellRates.count(self.rows.data.compared, cells, decided)
+        asked, resolved = self.constraint, self.problem.constraint
+        about = (found.internal, found.ranks, counts)
+        total, known = len(self.rows.data.examples) + len(self.held_out), reached if placed else None
         guarantee = ranked_guarantee(
-            (found.internal, found.ranks, counts),
-            self.constraint,
-            confidence,
-            chances=found.chances,
-            resolved=self.problem.constraint,
-            found=reached if placed else None,
-            total=len(self.rows.data.examples) + len(self.held_out),
+            about, asked, confidence, chances=found.chances, resolved=resolved, found=known, total=total
         )
         return found.solution, rule, guarantee
 
     def from_strictest(self) -> Iterator[Candidate[Solution]]:
         """Optima at ever looser requirements, with what they decide for the held-out rows.
 
-        Requirements that nothing satisfies are left out, which the held-out rows have no part in.
+        Requirements that nothing satisfies are left out, which the held-out rows have no part in. A
+        randomised decision depends on the features of a row or on an id: both are counted.
         """
-        start = None
+        solution, cells = None, self.held_out.compared_cells
         for internal in self._requirements:
-            found = self._under(internal, start)
-            if found is not None:
-                start = found[1]
-                yield found
+            found = self._solve(internal, solution)
+            if found is None:
+                continue
+            solution, rule = found, self._rule(found)
+            by_features = rule.decide(self._scores, lambda rows: row_keys(self.held_out.X, rows))
+            by_id = rule.decide(self._scores, lambda rows: [b"%d" % number for number in rows])
+            ways = [by_features, by_id] if (by_features != by_id).any() else [by_features]
+            yield internal, found, [CellRates.count(self.rows.data.compared, cells, one) for one in ways]
 
     @cached_property
     def _rank_search(self) -> RankSearch | None:
@@ -138,26 +131,20 @@ class GuaranteeCandidates:
         deployed, learned = self.scored.learned.deployed, self.rows.data.examples
         if labels is None or deployed.codes is None or self._loosest.group_weights:
             return None
-        search = RankSearch(
-            self.problem.constraint,
-            groups,
-            labels,
-            tuple(ranked_scores(deployed, labels, learned.positive[self.scored.learned.rows])),
-            sizes=count_ranked(labels, self.held_out, groups),
-            everyone=count_all(labels, learned, self.held_out, groups),
-            solve=lambda internal: self._solve(internal, self._loosest),
-        )
-        expected = count_ranked(labels, learned, groups) * len(self.held_out) // len(learned)
+        positive = learned.positive[self.scored.learned.rows]
+        scores = tuple(rank_thresholds.ranked_scores(deployed, labels, positive))
+        sizes = rank_thresholds.count_ranked(labels, self.held_out, groups)
+        everyone = rank_thresholds.count_all(labels, learned, self.held_out, groups)
+        about = (self.problem.constraint, groups, labels, scores, sizes, everyone)
+        search = RankSearch(*about, lambda internal: self._solve(internal, self._loosest))
+        expected = rank_thresholds.count_ranked(labels, learned, groups) * len(self.held_out) // len(learned)
         return None if replace(search, sizes=expected).plan(self._loosest).tied else search
 
     @cached_property
     def _requirements(self) -> tuple[Constraint, ...]:
         """Internal requirements, from the strictest on."""
-        return tuple(
-            internal_requirements(
-                self.constraint, self._loosest.rates, len(self.held_out), resolved=self.problem.constraint
-            )
-        )
+        loosest, resolved = self._loosest.rates, self.problem.constraint
+        return tuple(internal_requirements(self.constraint, loosest, len(self.held_out), resolved=resolved))
 
     @cached_property
     def _loosest(self) -> Solution:
@@ -169,21 +156,6 @@ class GuaranteeCandidates:
         data, held_out = self.rows.data, self.held_out
         cells = self.scored.learned.model.cells(held_out.X, held_out.allowed)
         return data.access.posteriors(data.groups, cells, held_out.codes, held_out.strata)
-
-    def _under(self, internal: Constraint, start: Solution | None) -> Candidate[Solution] | None:
-        """The optimum under a requirement; None if there is none.
-
-        A randomised decision depends on the features of a row or on an id: both are counted.
-        """
-        solution = self._solve(internal, start)
-        if solution is None:
-            return None
-        rule = self._rule(solution)
-        by_features = rule.decide(self._scores, lambda rows: row_keys(self.held_out.X, rows))
-        by_id = rule.decide(self._scores, lambda rows: [b"%d" % number for number in rows])
-        ways = [by_features, by_id] if (by_features != by_id).any() else [by_features]
-        cells = self.held_out.compared_cells
-        return internal, solution, [CellRates.count(self.rows.data.compared, cells, one) for one in ways]
 
     def _solve(self, internal: Constraint, start: Solution | None) -> Solution | None:
         try:

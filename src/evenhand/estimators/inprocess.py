@@ -13,12 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.checks import check_count
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
-from evenhand.estimators.fair_training import FairTraining, train_fair
+from evenhand.estimators.fair_training import FairTraining, TrainingCertificate, train_fair
 from evenhand.estimators.fit_rows import read_rows
 from evenhand.estimators.margin import forecast
 from evenhand.estimators.settings import CrossFit, Settings
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
-from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError, ToleranceWarning, warn_user
 from evenhand.groups.proxy import Proxy
@@ -142,9 +141,7 @@ class FairInprocessor(FairClassifier):
         return max(1, (int(self.max_fits) - 4) // 2)
 
     def _label_estimator(self) -> Any:
-        if self.estimator is None or not hasattr(self.estimator, "predict_proba"):
-            return TabularClassifier()
-        return self.estimator
+        return self.estimator if hasattr(self.estimator, "predict_proba") else TabularClassifier()
 
     def _posteriors(self) -> CrossFit:
         given = CrossFit(2) if self.posteriors is None else super()._posteriors()
@@ -217,10 +214,8 @@ class FairInprocessor(FairClassifier):
             warn_if_exceeded(self.forecast_)
 
         self._remember(data, seed)
-        self.multipliers_ = trained.multipliers
-        self.certificate_ = trained.certificate
-        self.achieved_ = trained.achieved
-        self.guarantee_ = trained.guarantee
+        self.multipliers_, self.certificate_ = trained.multipliers, trained.certificate
+        self.achieved_, self.guarantee_ = trained.achieved, trained.guarantee
         self.n_fits_ = posteriors.fits + trained.fits
         self.learner_ = trained.model
         self._warn_if_constant(trained.model.selection(data.examples.take(posteriors.rows).X))
@@ -248,9 +243,8 @@ class FairInprocessor(FairClassifier):
 
     def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
         visible = self.access_.read(self, X, sensitive_features)
-        if isinstance(self.learner_, ClassifierMixture):
-            return np.asarray(self.learner_.choose(visible.X, ids) == 1)
-        return np.asarray(self.learner_.choose(visible.X) == 1)
+        by_person = {"ids": ids} if isinstance(self.learner_, ClassifierMixture) else {}
+        return np.asarray(self.learner_.choose(visible.X, **by_person) == 1)
 
     @by_batches
     @names_its_file
@@ -293,14 +287,9 @@ class FairInprocessor(FairClassifier):
 
 def _missed(classifier: FairInprocessor, trained: FairTraining) -> str:
     """What to say of a requirement that training has not reached."""
-    ways = [
-        *([] if classifier.randomize else ["randomize=True"]),
-        *([] if classifier.aware is True else ["aware=True"]),
-        "another estimator",
-        "a wider tolerance",
-    ]
+    ways = ["randomize=True"] * (not classifier.randomize) + ["aware=True"] * (classifier.aware is not True)
     chance = "more than chance explains" if trained.clear else "which chance may explain"
     return (
         f"the trained classifier misses the requirement by an estimated {trained.missed:.4f}, {chance}. "
-        f"{', '.join(ways[:-1])} or {ways[-1]} may reach it."
+        f"{', '.join([*ways, 'another estimator'])} or a wider tolerance may reach it."
     )

@@ -193,17 +193,11 @@ def solve_with_margin(
         cost = found.certificate.objective - plain.certificate.objective
         return found, replace(expect(found.rates, found.rule), margin=errors, cost=cost, internal=internal)
 
-    return at(margin) if margin != "forecast" else _smallest(at, otherwise=(plain, before))
-
-
-def _smallest(
-    at: Callable[[float], tuple[Solution, Forecast]], otherwise: tuple[Solution, Forecast]
-) -> tuple[Solution, Forecast]:
-    """With the smallest margin whose forecast keeps the tolerance; by bisection, as margins cost accuracy.
-
-    If none does, with the largest that can be satisfied.
-    """
-    low, high, best, kept = 0.0, _MOST, otherwise, False
+    if margin != "forecast":
+        return at(margin)
+    # The smallest margin whose forecast keeps the tolerance, by bisection, as margins cost accuracy; if none
+    # does, the largest that can be satisfied.
+    low, high, best, kept = 0.0, _MOST, (plain, before), False
     for _ in range(_STEPS):
         middle = (low + high) / 2
         try:
@@ -214,8 +208,7 @@ def _smallest(
         if _kept(found[1]):
             high, best, kept = middle, found, True
         else:
-            low = middle
-            best = best if kept else found
+            low, best = middle, best if kept else found
     return best
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +32,7 @@ _AROUND = 3.0
 """Ties are looked for within so many standard errors of the rank, of both parts of the rows."""
 _MORE_TIES = 2.0
 """A tie may have so many standard errors more held-out rows than expected."""
-_RATES = {
-    (True, True): "selection rate",
-    (False, True): "true-positive rate",
-    (True, False): "false-positive rate",
-}
+_RATES = {(1, 1): "selection rate", (0, 1): "true-positive rate", (1, 0): "false-positive rate"}
 """The share selected of the rows with given labels."""
 _NEARER = tuple(np.linspace(0.5, 0.0, 20, endpoint=False).tolist())
 """Parts of the way to a rate of 0 or 1, where a classifier is constant: beyond half of the way, a classifier
@@ -155,15 +153,9 @@ def set_thresholds(rule: Rule, scores: Posteriors, positive: NDArray[np.bool_], 
         return None
     slope = rule.table[:, 1] - rule.table[:, 0]
     threshold = np.array(at)
-    return replace(
-        rule,
-        table=slope[:, None] * np.column_stack([-threshold, 1.0 - threshold]),
-        steps=Steps(*zip(*map(_step, at), strict=True)),
-        ties=None,
-        atoms=None,
-        chances=None,
-        reach=0.0,
-    )
+    table = slope[:, None] * np.column_stack([-threshold, 1.0 - threshold])
+    steps = Steps(*zip(*map(_step, at), strict=True))
+    return replace(rule, table=table, steps=steps, ties=None, atoms=None, chances=None, reach=0.0)
 
 
 def _edge(scores: Floats, k: int, slack: int) -> float | None:
@@ -214,13 +206,12 @@ def _ties(scores: Floats, share: float, n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """A requirement, its optimum, and ranks for its rates, with the probability of each violation or any."""
+    """A requirement, its optimum, and ranks for its rates, with the probability of each violation."""
 
     internal: Constraint
     solution: Solution
     ranks: Ranks
     chances: Sequence[tuple[ConstraintName, float]]
-    joint: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,10 +260,9 @@ class RankSearch:
         -------
         Ranked or None
         """
-        first = next((k for k, one in enumerate(requirements) if self.solve(one) is not None), None)
-        if first is None or not self.sizes.all():
+        possible = list(dropwhile(lambda one: self.solve(one) is None, requirements))
+        if not possible or not self.sizes.all():
             return None
-        possible = requirements[first:]
         return self._last(possible, level) or self._varying_less(possible[0], level)
 
     def weaker(self, ranks: Ranks, constraint: Constraint, level: float) -> Constraint | None:
@@ -285,35 +275,39 @@ class RankSearch:
 
     def _last(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
         """The last requirement that allows a guarantee, if the first one does."""
-        best, strict, beyond = self._under(requirements[0], level), 0, len(requirements)
+        best, strict, beyond = self.under(requirements[0], level, kept=True), 0, len(requirements)
         while best is not None and beyond - strict > 1:
             middle = (strict + beyond) // 2
-            found = self._under(requirements[middle], level)
+            found = self.under(requirements[middle], level, kept=True)
             best, strict, beyond = (best, strict, middle) if found is None else (found, middle, beyond)
         return best
 
     def _varying_less(self, parity: Constraint, level: float) -> Ranked | None:
-        solution = self.solve(parity)
-        if solution is None:
-            return None
-        selected, mass = (
-            (part * self.labels).sum() for part in (solution.rates.selected, solution.rates.mass)
-        )
+        rates = cast("Solution", self.solve(parity)).rates
+        selected, mass = ((part * self.labels).sum() for part in (rates.selected, rates.mass))
         rate, name = float(selected / mass), _RATES[self.labels]
         up = [parity & RateBound(name, at_least=round(rate + part * (1 - rate), 4)) for part in _NEARER]
         down = [parity & RateBound(name, at_most=round(rate * (1 - part), 4)) for part in _NEARER]
         found = [self._last(ends, level) for ends in (up, down)]
         return min(filter(None, found), key=lambda one: one.solution.certificate.objective, default=None)
 
-    def under(self, internal: Constraint, level: float) -> Ranked | None:
-        """Ranks for a requirement, whatever they guarantee; None if thresholds cannot do what is optimal."""
+    def under(self, internal: Constraint, level: float, *, kept: bool = False) -> Ranked | None:
+        """Ranks for a requirement; None if thresholds cannot do what is optimal.
+
+        Parameters
+        ----------
+        internal : Constraint
+        level : float
+        kept : bool, default=False
+            Whether ranks that break the guarantee more often than that are left out.
+
+        Returns
+        -------
+        Ranked or None
+        """
         solution = self.solve(internal)
         if solution is None or not (np.diff(solution.rule.table, axis=1) > 0).all():
             return None  # low scores are selected
         ranks = self.plan(solution)
         joint, chances = violation_chances(self.constraint, self.groups, ranks, self.everyone, level)
-        return Ranked(internal, solution, ranks, chances, joint)
-
-    def _under(self, internal: Constraint, level: float) -> Ranked | None:
-        found = self.under(internal, level)
-        return found if found is not None and found.joint <= level else None
+        return None if kept and joint > level else Ranked(internal, solution, ranks, chances)

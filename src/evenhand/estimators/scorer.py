@@ -59,11 +59,9 @@ def accuracy_within(
     -0.4
     """
     rates = cell_rates(y_true, y_pred, sensitive_features, sample_weight=sample_weight, pos_label=pos_label)
-    excesses = [found.excess for found in constraint.measure(rates)]
-    known = [excess for excess in excesses if not math.isnan(excess)]
-    if not known:
-        return math.nan
-    return 1 - 2 * rates.risk() if max(known) == 0 else -max(known)
+    excesses = [found.excess for found in constraint.measure(rates) if not math.isnan(found.excess)]
+    worst = max(excesses, default=math.nan)
+    return 1 - 2 * rates.risk() if worst == 0 else -worst
 
 
 @dataclass(frozen=True)
@@ -76,16 +74,18 @@ class FairScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score an estimator's predictions on X."""
+        inner = estimator  # the classifier at the end of pipelines and fitted searches
+        while isinstance(inner, Pipeline) or hasattr(inner, "best_estimator_"):
+            inner = inner.steps[-1][1] if isinstance(inner, Pipeline) else inner.best_estimator_
         where = self.sensitive_features
-        inner = _innermost(estimator)
-        if where is None:
-            where = getattr(inner, "sensitive_features", None)
+        where = getattr(inner, "sensitive_features", None) if where is None else where
         if where is None:
             raise GroupError(
                 "no sensitive features: name the columns of X that hold them, in fair_scorer or in the "
                 "estimator."
             )
-        positive = _positive_label(inner) if self.pos_label is None else self.pos_label
+        last = getattr(inner, "classes_", (None, None))[1]
+        positive = getattr(inner, "pos_label_", last) if self.pos_label is None else self.pos_label
         return accuracy_within(
             y,
             estimator.predict(X),
@@ -94,19 +94,6 @@ class FairScorer:
             sample_weight=sample_weight,
             pos_label=positive.item() if isinstance(positive, np.generic) else positive,
         )
-
-
-def _innermost(estimator: Any) -> Any:
-    """The classifier at the end of pipelines and fitted searches."""
-    if isinstance(estimator, Pipeline):
-        return _innermost(estimator.steps[-1][1])
-    return _innermost(estimator.best_estimator_) if hasattr(estimator, "best_estimator_") else estimator
-
-
-def _positive_label(estimator: Any) -> Any:
-    """The estimator's positive label, or the one that sorts last."""
-    classes = getattr(estimator, "classes_", None)
-    return getattr(estimator, "pos_label_", None if classes is None else classes[1])
 
 
 def fair_scorer(

@@ -60,6 +60,10 @@ class GroupThresholds:
         return self.choose(X).astype(np.float64)
 
 
+Alone = Learner | GroupThresholds
+"""What decides alone."""
+
+
 @dataclass(frozen=True, eq=False)
 class ClassifierMixture:
     """A few classifiers with weights: each person is decided by one of them, chosen at random but for good.
@@ -88,15 +92,19 @@ class ClassifierMixture:
     True
     """
 
-    members: tuple[Learner | GroupThresholds, ...]
+    members: tuple[Alone, ...]
     weights: Floats
     key: str = ""
 
     def __repr__(self) -> str:
-        parts = ", ".join(
-            f"{weight:.3f} {_told(one)}" for weight, one in zip(self.weights, self.members, strict=True)
-        )
-        return f"<ClassifierMixture: {parts}>"
+        told = []
+        for weight, one in zip(self.weights, self.members, strict=True):
+            name = repr(one)[1:-1]
+            if isinstance(one, Learner):
+                constant = "everybody" if one.places[0] else "nobody"
+                name = constant if one.model is None else type(one.model).__name__
+            told.append(f"{weight:.3f} {name}")
+        return f"<ClassifierMixture: {', '.join(told)}>"
 
     @property
     def model(self) -> Self:
@@ -153,14 +161,4 @@ class ClassifierMixture:
     predict = choose  # likewise
 
 
-TrainedModel = Learner | GroupThresholds | ClassifierMixture
-
-
-def _told(one: Learner | GroupThresholds) -> str:
-    if isinstance(one, Learner):
-        return (
-            {0: "nobody", 1: "everybody"}[int(one.places[0])]
-            if one.model is None
-            else type(one.model).__name__
-        )
-    return repr(one)[1:-1]
+TrainedModel = Alone | ClassifierMixture

@@ -4,7 +4,6 @@ It is a ZIP archive of
 
 * ``manifest.json``: format, versions, a description of the model, size and SHA-256 of the other members
 * ``model.json``: our own objects, by class and fields
-* ``rule.json``: the rule, exactly (post-processing only)
 * ``estimator.skops``: arrays and classifiers of other packages
 
 Its comment, the last 64 bytes of the file, is the SHA-256 of all bytes before.
@@ -22,9 +21,9 @@ from typing import Any
 from evenhand.display.text import show
 from evenhand.exceptions import InputError, UntrustedFileError
 
-MODEL, RULE, PARTS = "model.json", "rule.json", "estimator.skops"
+MODEL, PARTS = "model.json", "estimator.skops"
 _MANIFEST = "manifest.json"
-_MEMBERS = (_MANIFEST, MODEL, RULE, PARTS)
+_MEMBERS = (_MANIFEST, MODEL, PARTS)
 _FORMAT = "evenhand model"
 _VERSION = 1
 _DIGEST = 64
@@ -141,7 +140,7 @@ def _check_entries(archive: zipfile.ZipFile, max_bytes: int) -> None:
         raise UntrustedFileError("it holds a member twice.")
     if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
         raise UntrustedFileError("it is not packed as evenhand packs files.")
-    missing = [name for name in (_MANIFEST, MODEL, PARTS) if name not in names]
+    missing = [name for name in _MEMBERS if name not in names]
     if missing:
         raise UntrustedFileError(f"it lacks {missing[0]!r}.")
     if sum(entry.file_size for entry in entries) > max_bytes:

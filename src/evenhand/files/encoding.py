@@ -18,13 +18,13 @@ import numpy as np
 from evenhand.data.fingerprint import Fingerprint
 from evenhand.estimators.access import AttributeAccess
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.fair_training import TrainingCertificate
 from evenhand.estimators.imputed import ImputedRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.proxy_groups import ProxyAccess
 from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
-from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.exceptions import InputError, UntrustedFileError
 from evenhand.groups.groups import POOLED, GroupName, Groups
 from evenhand.groups.proxy import Proxy
@@ -73,7 +73,7 @@ _CLASSES: tuple[type[Any], ...] = (
     *(ClassifierMixture, GroupThresholds, TrainingCertificate, CrossFit, GroupPolicy, Guarantee),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
-_ELSEWHERE = {"rule_", "_file", "_source"}
+_ELSEWHERE = {"_file", "_source"}
 _TIMES: dict[str, Any] = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
 
 
@@ -89,7 +89,7 @@ def encode_model(model: FairClassifier, trusted: Collection[str] = ()) -> tuple[
     Returns
     -------
     content, parts
-        Values that JSON can hold, without the rule; and arrays and classifiers.
+        Values that JSON can hold, and arrays and classifiers.
     """
     writer = _Writer(trusted)
     state = {
@@ -103,14 +103,13 @@ def read_rule(text: str) -> Rule | ActionRule:
     return ActionRule.from_json(text) if of_actions(text) else Rule.from_json(text)
 
 
-def decode_model(content: Any, parts: list[Any], rule: Rule | ActionRule | None) -> FairClassifier:
+def decode_model(content: Any, parts: list[Any]) -> FairClassifier:
     """The model that :func:`encode_model` wrote.
 
     Parameters
     ----------
     content : dict
     parts : list
-    rule : Rule, ActionRule or None
 
     Returns
     -------
@@ -118,8 +117,6 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | ActionRule | None)
     """
     kind = MODELS[content["model"]]
     model = kind()
-    if (rule is not None) != (kind is FairPostprocessor):
-        raise UntrustedFileError("the model and its rule do not belong together.")
     known = set(model.get_params(deep=False))
     for name, value in content["state"].items():
         if name not in known and not (name.endswith("_") and not name.startswith("_")):
@@ -128,12 +125,11 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | ActionRule | None)
     tags = model.__dict__.get("input_tags_", (False, False))
     if not (isinstance(tags, tuple) and [type(tag) for tag in tags] == [bool, bool]):
         raise UntrustedFileError("the model has tags that evenhand does not write.")
-    if rule is not None:
-        for name, one in (("rule_", rule), ("solved_rule_", model.__dict__["solved_rule_"])):
-            own = type(one) is type(rule), one.table.shape[:2] == (len(model.compared_), len(model.classes_))
-            if not all(own):
-                raise UntrustedFileError("the model and its rule do not belong together.")
-            model.__dict__[name] = replace(one, names=model.compared_.cell_names)
+    for name in ("rule_", "solved_rule_") if kind is FairPostprocessor else ():
+        one, shape = model.__dict__[name], (len(model.compared_), len(model.classes_))
+        if type(one) is not type(model.__dict__["rule_"]) or one.table.shape[:2] != shape:
+            raise UntrustedFileError("the model and its rule do not belong together.")
+        model.__dict__[name] = replace(one, names=model.compared_.cell_names)
     return model
 
 

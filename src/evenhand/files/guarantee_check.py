@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenhand.data.row_keys import row_keys
-from evenhand.estimators.estimated_rates import RateEstimator
+from evenhand.estimators.cost_sensitive import RateEstimator
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.postprocess import FairPostprocessor

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import sys
@@ -24,13 +23,11 @@ from evenhand.exceptions import (
     reason,
     warn_user,
 )
-from evenhand.files.archive import MODEL, PARTS, RULE, pack, read_json, unpack
-from evenhand.files.encoding import MODELS, decode_model, encode_model, read_rule
+from evenhand.files.archive import MODEL, PARTS, pack, read_json, unpack
+from evenhand.files.encoding import MODELS, decode_model, encode_model
 from evenhand.files.hardening.inspection import inspect_parts, nodes
 from evenhand.files.parts import dump_parts, load_parts
 from evenhand.files.recertify import Proof, prove
-from evenhand.optimum.action_rule import ActionRule
-from evenhand.optimum.rule import Rule
 from evenhand.solver.certificate import Certificate
 
 __all__ = ["FileReport", "Source", "load", "save", "verify"]
@@ -176,7 +173,6 @@ def verify(
         with _naming(path):
             manifest, members = _unpacked(Path(path), max_bytes)
             content = _read_model(manifest, members)
-            _read_rule(members)
             inspect_parts(members[PARTS], max_bytes, trusted)
             model = None if data is None else _made(manifest, content, members, max_bytes, trusted)
     except UntrustedFileError as error:
@@ -216,9 +212,6 @@ def _packed(model: FairClassifier, source: Source | None, trusted: Collection[st
     content, parts = encode_model(model, trusted)
     packed, packages, needed = dump_parts(parts, trusted)
     members = {MODEL: json.dumps(content, allow_nan=False, indent=1).encode(), PARTS: packed}
-    rule = getattr(model, "rule_", None)
-    if rule is not None:
-        members[RULE] = rule.to_json().encode()
     unused = _ONLY_IF_USED - packages
     versions = {name: found for name, found in _installed().items() if name not in unused}
     noted = None if source is None else asdict(source)
@@ -300,7 +293,7 @@ def _made(
         # A long text as the name of many groups would fill the memory when these are described.
         if sum(lengths[node["part"]] for node in nodes(content, "part")) > max_bytes:
             raise UntrustedFileError("the model uses a long text very often.")
-        model = decode_model(content, parts, _read_rule(members))
+        model = decode_model(content, parts)
         described = _described(model)
     except UntrustedFileError:
         raise
@@ -310,15 +303,6 @@ def _made(
     if same_version and any(manifest.get(name) != value for name, value in described.items()):
         raise UntrustedFileError("the model is not the one that the manifest describes.")
     return model
-
-
-def _read_rule(members: dict[str, bytes]) -> Rule | ActionRule | None:
-    if RULE not in members:
-        return None
-    try:
-        return read_rule(members[RULE].decode())
-    except (InputError, UnicodeDecodeError, RecursionError) as error:
-        raise UntrustedFileError(f"its rule cannot be read: {error}") from None
 
 
 @contextlib.contextmanager
@@ -432,20 +416,11 @@ def read_source(noted: Any) -> Source | None:
         return None
     try:
         source = Source(**{**noted, "left_out": tuple(noted.get("left_out", ()))})
+        share, edges = source.test_share, [edge for part in source.bands.values() for edge in part]
     except (TypeError, AttributeError):
-        source = Source("", "", math.nan)
-    texts = [source.file, source.target, *source.left_out]
-    share = source.test_share
-    proper = all(isinstance(text, str) for text in texts) and isinstance(source.id, str | None)
-    if not (proper and _are_bands(source.bands)) or not (
-        share is None or (isinstance(share, float) and 0 < share < 1)
-    ):
+        raise UntrustedFileError("its manifest was not written by evenhand.") from None
+    proper = all(isinstance(text, str) for text in (source.file, source.target, *source.left_out))
+    proper &= isinstance(source.id, str | None) and all(isinstance(edge, int | float) for edge in edges)
+    if not proper or not (share is None or (isinstance(share, float) and 0 < share < 1)):
         raise UntrustedFileError("its manifest was not written by evenhand.")
     return source
-
-
-def _are_bands(bands: Any) -> bool:
-    return isinstance(bands, dict) and all(
-        isinstance(edges, list | tuple) and all(isinstance(edge, int | float) for edge in edges)
-        for edges in bands.values()
-    )

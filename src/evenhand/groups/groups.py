@@ -25,7 +25,7 @@ from evenhand.display.notebook import ShownAsTable
 from evenhand.display.text import show
 from evenhand.exceptions import GroupError, PooledGroupsWarning, UnseenGroupWarning, warn_user
 from evenhand.groups.names import POOLED, GroupName, Key, UnseenRows
-from evenhand.groups.pooling import merge_keys, pool_rare_values, pooling_text, shared_values
+from evenhand.groups.pooling import Pooled, merge_keys, pool_rare_values, shared_values
 from evenhand.groups.sensitive import (
     MAX_LEVELS,
     Factors,
@@ -178,7 +178,7 @@ class Groups(ShownAsTable):
             codes = np.where(codes < 0, np.int32(-1), merged_codes)
         groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered, excluded)
         if pooled:
-            listed = " ".join(pooling_text(*group) for group in groups.pooled_groups)
+            listed = " ".join(map(str, groups.pooled_groups))
             warn_user(f"groups of fewer than {min_size:,} rows are pooled. {listed}", PooledGroupsWarning)
         return groups, codes
 
@@ -319,12 +319,12 @@ class Groups(ShownAsTable):
         return (key for key in itertools.product(*values) if key not in seen)
 
     @property
-    def pooled_groups(self) -> tuple[tuple[GroupName, tuple[tuple[GroupName, int], ...]], ...]:
+    def pooled_groups(self) -> tuple[Pooled, ...]:
         """Each pooled group, with the groups in it and their row counts."""
         found = []
         if self.pooled and len(self.features) > 1:
             parts = tuple((GroupName(self.features, key), rows) for key, rows in self.pooled.items())
-            found.append((GroupName(self.features, shared_values(self.pooled)), parts))
+            found.append(Pooled(GroupName(self.features, shared_values(self.pooled)), parts))
         for place, feature in enumerate(self.features if not self.merged else ()):
             rows: Counter[Level] = Counter()
             for key, count in self.pooled.items():
@@ -332,7 +332,7 @@ class Groups(ShownAsTable):
             there = {key[place] for key in self.keys}
             rare = tuple((GroupName((feature,), (v,)), n) for v, n in rows.items() if v not in there)
             if rare:
-                found.append((GroupName((feature,), (POOLED,)), rare))
+                found.append(Pooled(GroupName((feature,), (POOLED,)), rare))
         return tuple(found)
 
     def size(self, mode: Mode) -> int:
@@ -387,12 +387,15 @@ class Groups(ShownAsTable):
                 "rare combinations were merged, so the groups of single features are not known. "
                 "Make the groups with Groups.fit(..., single_features=True)."
             )
-        names, rows = [], []
-        for place, feature in enumerate(self.features):
-            for level in self.levels(feature):
-                names.append(GroupName((feature,), (level,)))
-                rows.append([key[place] is level or key[place] == level for key in self.keys])
-        return Members(tuple(names), np.array(rows, dtype=np.bool_))
+        parts = [self.members_of(feature) for feature in self.features]
+        names = tuple(name for part in parts for name in part.names)
+        return Members(names, np.concatenate([part.matrix for part in parts]))
+
+    def members_of(self, feature: str) -> Members:
+        """The groups of a single feature."""
+        place, levels = self.features.index(feature), self.levels(feature)
+        rows = [[key[place] is level or key[place] == level for key in self.keys] for level in levels]
+        return Members(tuple(GroupName((feature,), (one,)) for one in levels), np.array(rows, np.bool_))
 
     def _combinations(self) -> Members:
         keys = self.combinations

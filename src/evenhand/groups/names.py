@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evenhand.data.columns import Level
-from evenhand.display.text import show
+from evenhand.display.text import first_of, show
 
 Key = tuple[Level, ...]
 """One value of each sensitive feature; None is a missing value, `POOLED` a pooled one."""
@@ -27,7 +27,6 @@ class _Pooled:
 
 
 POOLED = _Pooled()
-_MAX_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,11 @@ class GroupName:
     def __str__(self) -> str:
         pairs = zip(self.features, self.values, strict=True)
         return ", ".join(f"{show(feature)}={show(value)}" for feature, value in pairs)
+
+
+def with_rows(name: GroupName, rows: int | None) -> str:
+    """A name with its number of rows, if that is known."""
+    return str(name) if rows is None else f"{name} ({rows:,} row{'s' if rows != 1 else ''})"
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,8 @@ class UnseenRows:
     @property
     def listed(self) -> str:
         """The groups with their numbers of rows; of many, the first."""
-        names = [
-            f"{GroupName(tuple(self.features), key)} ({rows:,} row{'s' if rows != 1 else ''})"
-            for key, rows in list(self.new.items())[:_MAX_LISTED]
-        ]
-        more = len(self.new) - len(names)
-        return "; ".join(names) + (f" and {more:,} more" if more else "")
+        named = ((GroupName(tuple(self.features), key), rows) for key, rows in self.new.items())
+        return first_of(with_rows(name, rows) for name, rows in named)
 
     @cached_property
     def type_hint(self) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.data.columns import Level
-from evenhand.groups.names import POOLED, GroupName, Key
-
-_MAX_LISTED = 5
+from evenhand.display.text import first_of
+from evenhand.groups.names import POOLED, GroupName, Key, with_rows
 
 
 def shared_values(keys: Iterable[Key]) -> Key:
@@ -43,20 +43,32 @@ def merge_keys(
     return list(places), totals, table[codes]
 
 
-def pooling_text(into: GroupName, parts: Sequence[tuple[GroupName, int | None]]) -> str:
-    """One sentence on what a pooled group holds; row counts that are None are left out.
+@dataclass(frozen=True)
+class Pooled:
+    """A group of rare groups.
+
+    Attributes
+    ----------
+    group : GroupName
+        The pooled group.
+    parts : tuple of (GroupName, int or None)
+        The groups in it, and their numbers of rows; None if small counts are left out.
 
     Examples
     --------
-    >>> race = [(GroupName(("race",), (value,)), rows) for value, rows in (("C", 10), ("D", 12))]
-    >>> pooling_text(GroupName(("race",), (POOLED,)), race)
-    '2 values into race=(pooled): race=C (10 rows); race=D (12 rows).'
+    >>> race = tuple((GroupName(("race",), (value,)), rows) for value, rows in (("C", 10), ("D", 12)))
+    >>> print(Pooled(GroupName(("race",), (POOLED,)), race))
+    2 values into race=(pooled): race=C (10 rows); race=D (12 rows).
     """
-    what = "combinations" if len(into.features) > 1 else "values"
-    listed = [
-        str(name) if rows is None else f"{name} ({rows:,} row{'s' if rows != 1 else ''})"
-        for name, rows in parts[:_MAX_LISTED]
-    ]
-    if len(parts) > _MAX_LISTED:
-        listed.append(f"and {len(parts) - _MAX_LISTED:,} more")
-    return f"{len(parts):,} {what} into {into}: {'; '.join(listed)}."
+
+    group: GroupName
+    parts: tuple[tuple[GroupName, int | None], ...]
+
+    def __str__(self) -> str:
+        what = "combinations" if len(self.group.features) > 1 else "values"
+        listed = first_of(with_rows(*part) for part in self.parts)
+        return f"{len(self.parts):,} {what} into {self.group}: {listed}."
+
+    def without_counts(self) -> Pooled:
+        """The same without numbers of rows."""
+        return Pooled(self.group, tuple((name, None) for name, _ in self.parts))

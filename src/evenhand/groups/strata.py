@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from evenhand.data.checks import check_rows
 from evenhand.data.columns import named_columns
+from evenhand.display.text import first_of
 from evenhand.exceptions import GroupError, InputError
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
 from evenhand.groups.sensitive import (
@@ -30,8 +31,6 @@ Counts = NDArray[np.int64]
 
 _MOST_NUMBERS = 50
 """A control feature with more distinct numbers than this is taken for a measurement."""
-_SHOWN = 5
-"""Strata that a message lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +53,6 @@ class Stratum:
     cells: NDArray[np.bool_]
     family: Members
     empty: tuple[GroupName, ...]
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether there is nothing to compare: of no feature, or combination, are there two groups."""
-        return nothing_to_compare(self.family.names)
 
 
 def nothing_to_compare(names: Sequence[GroupName]) -> bool:
@@ -269,12 +263,13 @@ def count_strata(groups: Groups, controls: Sequence[str]) -> int:
 
 def vacuous_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> str:
     """A sentence about strata with nothing to compare; empty if there are none."""
-    alone = [part.name for part in find_strata(groups, controls, mode) if part.vacuous]
+    alone = [
+        part.name for part in find_strata(groups, controls, mode) if nothing_to_compare(part.family.names)
+    ]
     if not alone:
         return ""
     total = count_strata(groups, controls)
-    shown = "; ".join(map(str, alone[:_SHOWN])) + ("; ..." if len(alone) > _SHOWN else "")
-    where = f"{len(alone):,} of {total:,} strata ({shown})"
+    where = f"{len(alone):,} of {total:,} strata ({first_of(alone)})"
     return f"there are no two groups to compare in {where}, so nothing is required there."
 
 

@@ -92,13 +92,11 @@ def more_rows(constraint: Constraint, found: Constraint | None) -> float:
     grown: list[float] = [
         (now - best) / (then - best)
         for part, other in zip(asked, weaker, strict=True)
-        for then, now, best in zip(*map(_values, (part, other, part.tightened(1.0))), strict=True)
+        for then, now, best in zip(
+            *(one.numbers.values() for one in (part, other, part.tightened(1.0))), strict=True
+        )
     ]
     return max(grown) ** 2
-
-
-def _values(part: Requirement) -> list[float]:
-    return [getattr(part, name) for name in LOOSEST if getattr(part, name, None) is not None]
 
 
 def _relaxed(constraint: Constraint, stages: Sequence[str], step: int) -> Constraint | None:
@@ -113,12 +111,8 @@ def _relaxed(constraint: Constraint, stages: Sequence[str], step: int) -> Constr
 
 def _rounded(part: Requirement) -> list[Requirement]:
     """A requirement rounded to the less strict side; none if it requires nothing."""
-    found = {
-        name: (end, getattr(part, name))
-        for name, end in LOOSEST.items()
-        if getattr(part, name, None) is not None
-    }
-    for name, (end, value) in found.items():
-        rounded = math.ceil(value * _UNIT - _ROUNDING) if end == 1 else math.floor(value * _UNIT + _ROUNDING)
+    for name, value in part.numbers.items():
+        up = LOOSEST[name] == 1
+        rounded = math.ceil(value * _UNIT - _ROUNDING) if up else math.floor(value * _UNIT + _ROUNDING)
         setattr(part, name, rounded / _UNIT)
-    return [] if all(getattr(part, name) == end for name, (end, _) in found.items()) else [part]
+    return [] if all(value == LOOSEST[name] for name, value in part.numbers.items()) else [part]

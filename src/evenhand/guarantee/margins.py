@@ -163,18 +163,9 @@ def _of_requirement(part: Requirement, rates: CellRates, per_mass: float) -> Tab
 def _of_notion(
     notion: Notion, statistic: Statistic, rates: CellRates, family: Members, per_mass: float
 ) -> Floats:
-    everybody = np.ones((1, len(rates.groups)))
-    n, q = (
-        per_mass * statistic.counts(rates, family.matrix)[1],
-        np.nan_to_num(statistic.values(rates, family.matrix)),
-    )
-    total, overall = (
-        float(part[0])
-        for part in (
-            per_mass * statistic.counts(rates, everybody)[1],
-            np.nan_to_num(statistic.values(rates, everybody)),
-        )
-    )
+    who = np.vstack([family.matrix, np.ones(len(rates.groups), np.bool_)])  # each group, and everybody
+    sizes, shares = per_mass * statistic.counts(rates, who)[1], np.nan_to_num(statistic.values(rates, who))
+    n, total, q, overall = sizes[:-1], sizes[-1], shares[:-1], shares[-1]
     by_difference, tolerance = notion.compares_by == "difference", notion.tolerance
     slack, factor = (tolerance, 1.0) if by_difference else (1 - tolerance, tolerance)
     places = list(notion.places(family))
@@ -199,7 +190,7 @@ def _of_notion(
 
 def _of_bound(bound: Bound, rates: CellRates, family: Members, per_mass: float) -> Floats:
     statistic = bound.rate_statistic
-    lower, upper = bound.rooms()
+    lower, upper = bound.rooms(rates.groups)
     q = np.nan_to_num(statistic.values(rates, family.matrix))
     if isinstance(statistic, SelectedShare):  # hits - t * selected, per row of the group
         mass, selected = (family.matrix @ sums.sum(axis=1) for sums in (rates.mass, rates.selected))

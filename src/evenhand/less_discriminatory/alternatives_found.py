@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from evenhand.auditing.figure_tables import FigureTables, figure, lines_of
 from evenhand.data.tables import Library
 from evenhand.display.notebook import html_table, inline_svg
 from evenhand.display.text import show
-from evenhand.less_discriminatory.paired_comparison import Compared, GroupOutcome
+from evenhand.groups.groups import GroupName
 from evenhand.solver.certificate import small
 
 _TABLE = {
@@ -52,6 +52,108 @@ _GROUPS = {
     "newly declined": ("newly_declined", ",.0f"),
     "good outcome ": ("good_declined", ".0%"),
 }
+
+
+@dataclass(frozen=True)
+class GroupOutcome:
+    """A group under one model. What is undefined, or not compared, is NaN.
+
+    Attributes
+    ----------
+    candidate : str
+    group, reference : GroupName
+    rows : int
+    rate : float
+        The share that is selected.
+    impact_ratio, low, high : float
+        With limits that hold for all groups at once (Bonferroni).
+    p_value : float
+        Fisher's exact test, two-sided; not with weights.
+    shortfall : float
+        People missing to the rate of the reference.
+    smd : float
+        Standardized mean difference of the scores.
+    newly_selected, newly_declined : float
+        People who are selected and were not by the incumbent, and the reverse.
+    good_selected, good_declined : float
+        The shares of them with a good outcome.
+    """
+
+    candidate: str
+    group: GroupName
+    reference: GroupName
+    rows: int
+    rate: float
+    impact_ratio: float
+    low: float
+    high: float
+    p_value: float
+    shortfall: float
+    smd: float
+    newly_selected: float
+    newly_declined: float
+    good_selected: float
+    good_declined: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One model beside the incumbent.
+
+    Attributes
+    ----------
+    name, kind : str
+    protected : str
+        Whether it uses sensitive features when it decides: "no", "yes", "infers them" or "unknown".
+    accuracy, auc, ks : float
+    accuracy_difference, accuracy_low, accuracy_high : float
+        From the incumbent's, with paired limits; also of AUC and KS.
+    group : GroupName
+        With the lowest impact ratio.
+    impact_ratio, ratio_low, ratio_high : float
+        The lowest one.
+    ratio_difference, difference_low, difference_high : float
+        From the incumbent's lowest one, with paired limits.
+    closed : float
+        The share of the distance from the incumbent's impact ratio to the bound; NaN beyond the margin.
+    comparable : bool or None
+        Whether the limits of the accuracy say that it is not below the incumbent's by the margin.
+    verdict : str
+    """
+
+    name: str
+    kind: str
+    protected: str
+    accuracy: float
+    accuracy_difference: float
+    accuracy_low: float
+    accuracy_high: float
+    auc: float
+    auc_difference: float
+    auc_low: float
+    auc_high: float
+    ks: float
+    ks_difference: float
+    ks_low: float
+    ks_high: float
+    group: GroupName
+    impact_ratio: float
+    ratio_low: float
+    ratio_high: float
+    ratio_difference: float
+    difference_low: float
+    difference_high: float
+    closed: float = math.nan
+    comparable: bool | None = None
+    verdict: str = ""
+
+    def judged(self, incumbent: Compared, bound: float, margin: float, verdict: str) -> Compared:
+        """The same with its part of the way to the bound, and why it was chosen or not."""
+        if self is incumbent:
+            return replace(self, verdict=verdict)
+        start, within = incumbent.impact_ratio, self.accuracy_difference >= -margin
+        closed = (self.impact_ratio - start) / (bound - start) if within and bound > start else math.nan
+        return replace(self, closed=closed, comparable=self.accuracy_low > -margin, verdict=verdict)
 
 
 @dataclass(frozen=True)
@@ -148,7 +250,8 @@ class Alternatives(FigureTables):
             "that knows more than the probabilities can be above both. Closed: how much of the distance "
             "from the incumbent to the estimate a model within the margin has closed.",
         ]
-        half = self.half_width
+        widths = [(one.accuracy_high - one.accuracy_low) / 2 for one in self.candidates[1:]]
+        half = float(np.median(widths)) if widths else 0.0  # of the limits of a difference in accuracy
         if half > self.margin:
             needed = math.ceil(new * (half / self.margin) ** 2 / 1000) * 1000
             in_all = needed * sum(rows.values()) // new
@@ -157,12 +260,6 @@ class Alternatives(FigureTables):
                 f"About {needed:,} rows to report on are needed, {in_all:,} in all."
             )
         return [*found, *self.missing, "These are statistics and no legal opinion: check with counsel."]
-
-    @property
-    def half_width(self) -> float:
-        """Half the width of the limits of a difference in accuracy; the median of the models."""
-        widths = [(one.accuracy_high - one.accuracy_low) / 2 for one in self.candidates[1:]]
-        return float(np.median(widths)) if widths else 0.0
 
     def blocks(self) -> Iterator[list[list[str]]]:
         """The tables as text, each with its headings first."""
@@ -176,9 +273,8 @@ class Alternatives(FigureTables):
             yield [head, *lines]
 
     def __repr__(self) -> str:
-        return (
-            f"<Alternatives: {len(self.candidates) - 1} models beside the incumbent, chosen: {self.chosen}>"
-        )
+        tried = len(self.candidates) - 1
+        return f"<Alternatives: {tried} models beside the incumbent, chosen: {self.chosen}>"
 
     def _repr_html_(self) -> str:
         return super()._repr_html_() + inline_svg(self.plot)
@@ -192,12 +288,9 @@ class Alternatives(FigureTables):
         """
         from evenhand.charts import alternatives_chart  # noqa: PLC0415  (needs an extra)
 
-        models = [
-            {**record, "chosen": record["name"] == self.chosen} for record in self.records("candidates")
-        ]
-        return alternatives_chart(
-            models, self.records("bound"), margin=self.margin, confidence=self.confidence
-        )
+        models = [{**one, "chosen": one["name"] == self.chosen} for one in self.records("candidates")]
+        bound = self.records("bound")
+        return alternatives_chart(models, bound, margin=self.margin, confidence=self.confidence)
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
         """Write everything as JSON, with the date, versions and a digest of the data."""

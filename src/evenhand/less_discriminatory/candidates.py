@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.checks import check_rows
 from evenhand.data.columns import is_missing
@@ -24,7 +22,7 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.less_discriminatory.deciders import Decider, Floats
+from evenhand.less_discriminatory.paired_comparison import Decider, Floats
 from evenhand.posteriors.learner import takes_weights, weight_argument
 from evenhand.requirements.notions import DemographicParity
 
@@ -88,16 +86,6 @@ def sees(one: Candidate, sensitive: tuple[Any, ...]) -> str:
     return "yes" if passed & {str(name) for name in getattr(model, "feature_names_in_", passed)} else "no"
 
 
-def _is_fitted(model: Any) -> bool:
-    """Whether a classifier is fitted; one that is not scikit-learn's is."""
-    try:
-        if isinstance(model, BaseEstimator):
-            check_is_fitted(model)
-    except NotFittedError:
-        return False
-    return True
-
-
 @dataclass(frozen=True, eq=False)
 class Training:
     """Rows to train on, and where scores are kept.
@@ -108,8 +96,8 @@ class Training:
         Of all rows; only those in `rows` are trained on.
     hidden : tuple
         Sensitive columns of X.
-    reference : mapping or None
-        The named groups.
+    against : "groups" or mapping
+        What a notion compares groups with.
     rows : array of int
     positive : object
         The positive label.
@@ -124,16 +112,11 @@ class Training:
     sensitive: dict[str, Any]
     weights: Floats | None
     hidden: tuple[Any, ...]
-    reference: Mapping[str, Any] | None
+    against: Any
     rows: NDArray[np.intp]
     positive: Any
     folder: Path | None
     key: str
-
-    @property
-    def against(self) -> Any:
-        """What a notion compares groups with."""
-        return "groups" if self.reference is None else dict(self.reference)
 
     def generated(self, learner: Any, *, ratio: float, search: Sequence[str]) -> Iterator[Candidate]:
         """Models to train: none of them sees or infers sensitive features when it decides.
@@ -150,7 +133,7 @@ class Training:
         ------
         Candidate
         """
-        hidden, params = self.hidden, learner.get_params()
+        hidden, params, against = self.hidden, learner.get_params(), self.against
         if "seeds" in search:
             yield Candidate("the same learner", "seeds", clone(learner), hidden)
             for name in [name for name in params if name.split("__")[-1] == "random_state"][-1:]:
@@ -168,7 +151,7 @@ class Training:
             yield Candidate(f"without {name}", "features", clone(learner), (*hidden, name))
         path = [round(ratio + part * (1 - ratio), 4) for part in _PATH]
         for name, tolerance in {f"{each:.3g}": each for each in path}.items() if "fair" in search else ():
-            notion = DemographicParity(ratio=tolerance, groups="independent", against=self.against)
+            notion = DemographicParity(ratio=tolerance, groups="independent", against=against)
             model = FairInprocessor(clone(learner), notion, max_fits=_FITS)
             yield Candidate(f"trained for a ratio of {name}", "fair", model, hidden)
 
@@ -204,7 +187,9 @@ class Training:
 
     def decider(self, one: Candidate) -> Decider:
         """Scores of all rows by a model, which is trained unless it was."""
-        if not hasattr(one.model, "fit") or (one.kind == "given" and _is_fitted(one.model)):
+        # A classifier that is not scikit-learn's is fitted.
+        fitted = not isinstance(one.model, BaseEstimator) or hasattr(one.model, "classes_")
+        if not hasattr(one.model, "fit") or (one.kind == "given" and fitted):
             return self.read(one)
         place = None
         if self.folder is not None:

@@ -1,4 +1,8 @@
-"""Models beside the incumbent, with paired limits; and which of them is chosen."""
+"""Models beside the incumbent on held-out rows, with paired draws; and which of them is chosen.
+
+Every draw is a bootstrap sample of the rows, the same for all models. In each, scores are cut anew at the
+approval rate of the incumbent; rows that are tied at the cut-off are selected in part, all by the same share.
+"""
 
 from __future__ import annotations
 
@@ -6,119 +10,135 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.auditing.association_tests import fisher
 from evenhand.auditing.reference import impact_ratio
 from evenhand.auditing.score_audit import standardized_difference
 from evenhand.groups.groups import GroupName
 from evenhand.guarantee.intervals import critical_value
-from evenhand.less_discriminatory.candidates import Candidate, sees
-from evenhand.less_discriminatory.deciders import Decider, Floats, Rows
+from evenhand.less_discriminatory.alternatives_found import Compared, GroupOutcome
+
+Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class GroupOutcome:
-    """A group under one model. What is undefined, or not compared, is NaN.
-
-    Attributes
-    ----------
-    candidate : str
-    group, reference : GroupName
-    rows : int
-    rate : float
-        The share that is selected.
-    impact_ratio, low, high : float
-        With limits that hold for all groups at once (Bonferroni).
-    p_value : float
-        Fisher's exact test, two-sided; not with weights.
-    shortfall : float
-        People missing to the rate of the reference.
-    smd : float
-        Standardized mean difference of the scores.
-    newly_selected, newly_declined : float
-        People who are selected and were not by the incumbent, and the reverse.
-    good_selected, good_declined : float
-        The shares of them with a good outcome.
-    """
-
-    candidate: str
-    group: GroupName
-    reference: GroupName
-    rows: int
-    rate: float
-    impact_ratio: float
-    low: float
-    high: float
-    p_value: float
-    shortfall: float
-    smd: float
-    newly_selected: float
-    newly_declined: float
-    good_selected: float
-    good_declined: float
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One model beside the incumbent.
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Held-out rows, and the groups that are compared.
 
     Attributes
     ----------
-    name, kind : str
-    protected : str
-        Whether it uses sensitive features when it decides: "no", "yes", "infers them" or "unknown".
-    accuracy, auc, ks : float
-    accuracy_difference, accuracy_low, accuracy_high : float
-        From the incumbent's, with paired limits; also of AUC and KS.
-    group : GroupName
-        With the lowest impact ratio.
-    impact_ratio, ratio_low, ratio_high : float
-        The lowest one.
-    ratio_difference, difference_low, difference_high : float
-        From the incumbent's lowest one, with paired limits.
-    closed : float
-        The share of the distance from the incumbent's impact ratio to the bound; NaN beyond the margin.
-    comparable : bool or None
-        Whether the limits of the accuracy say that it is not below the incumbent's by the margin.
-    verdict : str
+    positive : array of bool, shape (n,)
+    weights : array, shape (n,)
+    members : array of bool, shape (G, n)
+    names : tuple of GroupName
+    references : array of int, shape (G,)
+        The place of the group that each is compared with, itself where it is the reference; -1 stands for the
+        group of its feature with the highest rate.
     """
 
-    name: str
-    kind: str
-    protected: str
-    accuracy: float
-    accuracy_difference: float
-    accuracy_low: float
-    accuracy_high: float
-    auc: float
-    auc_difference: float
-    auc_low: float
-    auc_high: float
-    ks: float
-    ks_difference: float
-    ks_low: float
-    ks_high: float
-    group: GroupName
-    impact_ratio: float
-    ratio_low: float
-    ratio_high: float
-    ratio_difference: float
-    difference_low: float
-    difference_high: float
-    closed: float = math.nan
-    comparable: bool | None = None
-    verdict: str = ""
+    positive: NDArray[np.bool_]
+    weights: Floats
+    members: NDArray[np.bool_]
+    names: tuple[GroupName, ...]
+    references: NDArray[np.intp]
 
-    def judged(self, incumbent: Compared, bound: float, margin: float, verdict: str) -> Compared:
-        """The same with its part of the way to the bound, and why it was chosen or not."""
-        if self is incumbent:
-            return replace(self, verdict=verdict)
-        start, within = incumbent.impact_ratio, self.accuracy_difference >= -margin
-        closed = (self.impact_ratio - start) / (bound - start) if within and bound > start else math.nan
-        return replace(self, closed=closed, comparable=self.accuracy_low > -margin, verdict=verdict)
+    def take(self, rows: NDArray[np.intp]) -> Rows:
+        """Some of the rows."""
+        weights, members = self.weights[rows], self.members[:, rows]
+        return replace(self, positive=self.positive[rows], weights=weights, members=members)
+
+    @cached_property
+    def columns(self) -> Floats:
+        """Of each row 1, its label and its groups."""
+        columns = (np.ones(len(self.weights)), self.positive, *self.members)
+        return np.asarray(np.column_stack(columns), np.float64)
+
+    def compared_with(self, rates: Floats) -> NDArray[np.intp]:
+        """The place of the group that each is compared with, at these rates."""
+        places = self.references.copy()
+        for k in np.flatnonzero(places < 0):
+            own = [j for j, name in enumerate(self.names) if name.features == self.names[k].features]
+            places[k] = own[int(np.argmax(rates[own]))]
+        return places
+
+    def ratios(self, rates: Floats) -> Floats:
+        """Impact ratio of each group; NaN where the rate of its reference is 0, 1 of the reference itself."""
+        base = rates[self.compared_with(rates)]
+        return np.asarray(np.divide(rates, base, out=np.full(len(rates), np.nan), where=base > 0))
+
+    def lowest(self, figures: Floats) -> Floats:
+        """The lowest impact ratio of each draw of figures; NaN where nobody is selected."""
+        ratios = np.array([self.ratios(draw[3:]) for draw in figures])
+        return np.where(np.isnan(ratios).all(axis=1), np.nan, np.fmin.reduce(ratios, axis=1))
+
+    def draws(self, number: int, seed: int) -> Iterator[Floats]:
+        """How often each row counts: its weight, then in each bootstrap sample."""
+        n, rng = len(self.weights), np.random.default_rng(seed)
+        yield self.weights
+        for _ in range(number):
+            yield self.weights * np.bincount(rng.integers(n, size=n), minlength=n)
+
+
+@dataclass(frozen=True, eq=False)
+class Decider:
+    """What decides about rows: scores, decisions, or both.
+
+    Attributes
+    ----------
+    scores : array, shape (n,), or None
+        Cut at the approval rate, if there are no decisions.
+    decisions : array, shape (n,), or None
+        The share of each row that is selected.
+    """
+
+    scores: Floats | None
+    decisions: Floats | None = None
+
+    def take(self, rows: NDArray[np.intp]) -> Decider:
+        """That of some rows."""
+        return Decider(*(None if part is None else part[rows] for part in (self.scores, self.decisions)))
+
+    def same(self, other: Decider) -> bool:
+        """Whether it has the same scores."""
+        return self.scores is not None and np.array_equal(self.scores, np.asarray(other.scores))
+
+    def selected(self, counts: Floats, share: float) -> Floats:
+        """The share of each row that is selected at an approval rate."""
+        if self.decisions is not None:
+            return self.decisions
+        starts, level = self._levels
+        masses = np.bincount(level, counts, minlength=len(starts))
+        above = np.cumsum(masses) - masses
+        part = np.clip((share * counts.sum() - above) / np.where(masses > 0, masses, 1.0), 0.0, 1.0)
+        return np.asarray(part[level])
+
+    @cached_property
+    def _levels(self) -> tuple[Floats, NDArray[np.intp]]:
+        """The distinct scores, falling, and the place of each row among them."""
+        return np.unique(-np.asarray(self.scores), return_inverse=True)
+
+    def figures(self, rows: Rows, counts: Floats, share: float) -> Floats:
+        """Accuracy, AUC and KS (NaN without scores), and the selection rate of each group."""
+        columns = rows.columns
+        totals, chosen = counts @ columns, (counts * self.selected(counts, share)) @ columns
+        accuracy = (totals[0] - totals[1] - chosen[0] + 2 * chosen[1]) / totals[0]
+        rates = chosen[2:] / np.where(totals[2:] > 0, totals[2:], np.nan)
+        return np.concatenate([[accuracy, *self._ranks(rows, counts)], rates])
+
+    def _ranks(self, rows: Rows, counts: Floats) -> tuple[float, float]:
+        if self.scores is None:
+            return np.nan, np.nan
+        starts, level = self._levels
+        labels = (rows.positive, ~rows.positive)
+        hits, others = (np.bincount(level, counts * part, minlength=len(starts)) for part in labels)
+        if not hits.sum() or not others.sum():
+            return np.nan, np.nan
+        up, across = np.cumsum(hits) / hits.sum(), np.cumsum(others) / others.sum()
+        auc = 1 - (hits / hits.sum()) @ (across - others / others.sum() / 2)
+        return float(auc), float(np.abs(up - across).max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,16 +192,15 @@ class Comparison:
             return np.full((2, *draws.shape[1:]), np.nan)
         return np.asarray(np.quantile(draws, [(1 - self.confidence) / 2, (1 + self.confidence) / 2], axis=0))
 
-    def compared(self, k: int, one: Candidate, hidden: tuple[Any, ...]) -> Compared:
+    def compared(self, k: int, name: str, kind: str, protected: str) -> Compared:
         """The figures of a model.
 
         Parameters
         ----------
         k : int
             Its place.
-        one : Candidate
-        hidden : tuple
-            Sensitive columns of X.
+        name, kind, protected : str
+            See :class:`Compared`.
 
         Returns
         -------
@@ -190,9 +209,9 @@ class Comparison:
         draws = self.differences(k)
         parts = np.column_stack([draws[0], *self.limits(draws[1:])]).tolist()
         ranks = [[value, *part] for value, part in zip(self.figures[0, k, :3].tolist(), parts, strict=False)]
-        worst = min(self.groups(k, one.name), key=lambda group: np.nan_to_num(group.impact_ratio, nan=np.inf))
+        worst = min(self.groups(k, name), key=lambda group: np.nan_to_num(group.impact_ratio, nan=np.inf))
         return Compared(
-            *(one.name, one.kind, sees(one, hidden), *ranks[0], *ranks[1], *ranks[2]),
+            *(name, kind, protected, *ranks[0], *ranks[1], *ranks[2]),
             *(worst.group, worst.impact_ratio, worst.low, worst.high, *parts[3]),
         )
 

@@ -13,26 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.reference import SMALLEST_REFERENCE, reference_families
+from evenhand.data import features
 from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.data.checks import check_choice, check_fraction, check_rows
-from evenhand.data.features import (
-    column_names,
-    columns_of,
-    drop_columns,
-    has_names,
-    random_split,
-    sensitive_columns,
-    take_rows,
-)
 from evenhand.data.fingerprint import Fingerprint
 from evenhand.data.tables import library_of
 from evenhand.display.progress import track, waiting
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandError, GroupError, InputError
 from evenhand.less_discriminatory.alternatives_found import Alternatives, Point
-from evenhand.less_discriminatory.candidates import KINDS, Candidate, Training, learner_of
-from evenhand.less_discriminatory.deciders import Decider, Floats, Rows
-from evenhand.less_discriminatory.paired_comparison import Comparison, judged
+from evenhand.less_discriminatory.candidates import KINDS, Candidate, Training, learner_of, sees
+from evenhand.less_discriminatory.paired_comparison import Comparison, Decider, Floats, Rows, judged
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solve import solve
 from evenhand.requirements.bounds import RateBound
@@ -126,7 +117,6 @@ def alternatives(
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import NDArray
     >>> from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> sex = rng.choice(["F", "M"], 4000)
@@ -153,19 +143,20 @@ def alternatives(
     hidden, columns = _sensitive(X, sensitive_features)
     read = read_rows(y, y, columns, sample_weight=sample_weight, pos_label=pos_label, names=_NAMES)
     people, positive = _people(read, reference), np.asarray(read.classes)[1]
-    train, held_out = random_split(len(read.codes), test_size, random_state)
-    halves = [held_out[part] for part in random_split(len(held_out), 0.5, random_state + 1)]
-    choosing, reporting = parts = [people.take(half) for half in halves]
+    train, held_out = features.random_split(len(read.codes), test_size, random_state)
+    halves = [held_out[part] for part in features.random_split(len(held_out), 0.5, random_state + 1)]
+    choosing, reporting = _parts(people, halves)
     data = Fingerprint.of(X, people.positive, read.codes, read.weights)
     key = f"{data} {version('evenhand')} {version('scikit-learn')} {test_size} {random_state}"
     place = None if folder is None else Path(folder)
     if place is not None and place.exists() and not place.is_dir():
         raise InputError(f"folder: {place} is not a folder.")
-    training = Training(X, y, columns, read.weights, hidden, reference, train, positive, place, key)
+    training = Training(
+        X, y, columns, read.weights, hidden, reference or "groups", train, positive, place, key
+    )
     first = Candidate("incumbent", "incumbent", incumbent)
     own = training.read(first, decides=approval_rate is None)
     rate = _approval_rate(own, approval_rate)
-    _refuse_small(parts)
     tried = [Candidate(name, "given", model) for name, model in (candidates or {}).items()]
     learner = learner_of(incumbent, estimator)
     if learner is not None:
@@ -187,11 +178,12 @@ def alternatives(
         choice = Comparison(choosing, chosen_on, rate, 0, 0, confidence)
         reported_on.append(Decider(None, np.asarray(best.selection)))
         final = Comparison(reporting, reported_on, rate, _DRAWS, random_state, confidence)
-        chosen, reasons = judged([choice.compared(k, one, hidden) for k, one in enumerate(models)], margin)
+        about = [(one.name, one.kind, sees(one, hidden)) for one in models]
+        chosen, reasons = judged([choice.compared(k, *one) for k, one in enumerate(about)], margin)
         # To first order the rule of the bound at exactly the margin: accuracy has the price of the proof.
         moved = final.lowest(-1) + price * (final.differences(-1)[:, 0] + margin)
         estimate, (low, high) = float(moved[0]), final.limits(moved[1:]).tolist()
-        found = [final.compared(k, one, hidden) for k, one in enumerate(models)]
+        found = [final.compared(k, *one) for k, one in enumerate(about)]
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     versions = {package: version(package) for package in ("evenhand", "scikit-learn", "numpy")}
     return Alternatives(
@@ -218,7 +210,7 @@ def _bound(
     """
     free, hidden = DemographicParity(difference=1, groups="independent"), training.hidden
     model = training.fitted(Candidate("posteriors", "bound", FairPostprocessor(None, free), hidden))
-    posteriors = model._read(take_rows(drop_columns(training.X, hidden), held_out), None)[1]
+    posteriors = model._read(features.take_rows(features.drop_columns(training.X, hidden), held_out), None)[1]
     eta, rate = posteriors.label(), float(np.average(selected, weights=weights))
     accuracy = float(np.average(eta * selected + (1 - eta) * (1 - selected), weights=weights))
     given: Any = {"sample_weight": weights, "groups": model.compared_}
@@ -232,15 +224,17 @@ def _bound(
     return points, found[1.0]
 
 
-def _refuse_small(halves: Sequence[Rows]) -> None:
-    """Refuse groups with too few rows in a half of the held-out rows."""
-    for k, name in enumerate(halves[0].names):
-        fewest = min(int(part.members[k].sum()) for part in halves)
+def _parts(people: Rows, halves: Sequence[NDArray[np.intp]]) -> list[Rows]:
+    """The halves of the held-out rows, which must have enough rows of every group."""
+    parts = [people.take(half) for half in halves]
+    for k, name in enumerate(people.names):
+        fewest = min(int(part.members[k].sum()) for part in parts)
         if fewest < SMALLEST_REFERENCE:
             raise GroupError(
                 f"{name} has {fewest} rows in a half of the held-out rows; at least {SMALLEST_REFERENCE} are "
                 "needed: merge it with others, or pass more rows."
             )
+    return parts
 
 
 def _deciders(
@@ -267,9 +261,9 @@ def _sensitive(X: Any, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The sensitive columns of X, and all of them as arrays."""
     names = [given] if isinstance(given, str) else given
     if isinstance(names, list | tuple) and len(names) < X.shape[0]:
-        return tuple(names), {name: np.asarray(part) for name, part in columns_of(X, names).items()}
-    read = {name: np.asarray(part) for name, part in sensitive_columns(X, None, given).items()}
-    return tuple(name for name in column_names(X) if has_names(X) and name in read), read
+        return tuple(names), {name: np.asarray(part) for name, part in features.columns_of(X, names).items()}
+    read = {name: np.asarray(part) for name, part in features.sensitive_columns(X, None, given).items()}
+    return tuple(name for name in features.column_names(X) if features.has_names(X) and name in read), read
 
 
 def _approval_rate(own: Decider, asked: float | None) -> float:

@@ -11,8 +11,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.query import read_columns, tally_table
+from evenhand.auditing.query import tally_table
 from evenhand.auditing.tally import Tally, tally
+from evenhand.data.checks import near_names
+from evenhand.data.columns import as_table
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.names import Key
@@ -61,22 +63,14 @@ class Batch:
     digest: str = ""
 
 
-def read_batch(
-    y_pred: Any,
-    sensitive_features: Any,
-    *,
-    y_true: Any,
-    control_features: Any,
-    sample_weight: Any,
-    data: Any,
-    late: bool,
-    **policy: Any,
-) -> Batch:
+def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any) -> Batch:
     """The counts of a batch; see :meth:`Monitor.update`.
 
     Parameters
     ----------
-    y_pred, sensitive_features, y_true, control_features, sample_weight, data, late
+    columns : dict
+        The arguments of :meth:`Monitor.update` that are columns; with `data`, their names.
+    data, late
         See :meth:`Monitor.update`.
     **policy
         Further arguments of :func:`evenhand.requirements.rates.read_rows`.
@@ -86,23 +80,15 @@ def read_batch(
     Batch
     """
     eager = isinstance(nw.from_native(data, pass_through=True), nw.DataFrame)
-    if data is not None and sample_weight is None and not eager:
-        policy |= {"control_features": control_features, "before": None, "threshold": None}
-        counted, _ = tally_table(data, y_true, y_pred, sensitive_features, sample_weight=None, **policy)
+    if data is not None and columns["sample_weight"] is None and not eager:
+        names = {name: columns.get(name) for name in ("y_true", "y_pred", "before", "sample_weight")}
+        policy |= {"control_features": columns["control_features"], "threshold": None}
+        counted, _ = tally_table(data, names, columns["sensitive_features"], **policy)
         return _batch(counted, late=late)
-    columns = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight}
     if data is not None:
-        given = (sensitive_features, () if control_features is None else control_features)
-        features, controls = (list(part) if isinstance(part, list | tuple) else [part] for part in given)
-        columns |= read_columns(data, columns, [*features, *controls])
-        read = columns.pop("sensitive_features")
-        sensitive_features, control_features = ({k: read[k] for k in names} for names in (features, controls))
-    decisions = read_rows(
-        **columns,
-        sensitive_features=sensitive_features,
-        control_features=control_features or None,
-        **policy,
-    )
+        table = as_table(data, what="data").lazy().collect()
+        columns = {what: _column(table, names) for what, names in columns.items()}
+    decisions = read_rows(**columns, **policy)
     largest = 1.0 if decisions.weights is None else float(decisions.weights.max())
     if largest > 1:
         raise InputError(
@@ -111,6 +97,19 @@ def read_batch(
         )
     found = _batch(tally(decisions), largest, late=late)
     return found if found.rows < _LONG else replace(found, digest=_digest(decisions, found))
+
+
+def _column(table: nw.DataFrame[Any], names: Any) -> Any:
+    """A column of a table, or several by name."""
+    several = isinstance(names, list | tuple)
+    for name in names if several else [names]:
+        if name is not None and not isinstance(name, str | int):
+            raise InputError(f"with data=, pass names of its columns, not {type(name).__name__}.")
+        if name is not None and name not in table.columns:
+            raise InputError(f"data has no column {name!r}. {near_names(name, table.columns, 'It has')}")
+    if several:
+        return {name: table.get_column(name) for name in names}
+    return None if names is None else table.get_column(names)
 
 
 def cells_of(groups: Groups) -> tuple[tuple[str, ...], int, tuple[Key, ...]]:

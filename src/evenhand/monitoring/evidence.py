@@ -135,7 +135,7 @@ class Blocks:
         return np.asarray(self.n / np.where(everyone > 0, everyone, 1.0))
 
 
-def find_blocks(comparisons: Sequence[Comparison], sums: Floats) -> Blocks:
+def find_blocks(comparisons: list[Comparison], sums: Floats) -> Blocks:
     """The blocks of all inequalities from sums over cells, shape (..., M, 3, 2)."""
     by_statistic = {one.statistic: block_sums(one.statistic, sums) for one in comparisons}
     parts = []
@@ -144,24 +144,17 @@ def find_blocks(comparisons: Sequence[Comparison], sums: Floats) -> Blocks:
         parts.append(
             [part[..., cells].sum(axis=-1) for cells in (one.inside, one.outside) for part in (n, total)]
         )
-    if not parts:
-        nothing = np.zeros((*sums.shape[:-3], 0))
-        return Blocks(nothing, nothing, nothing, nothing)
     return Blocks(*(np.stack(part, axis=-1) for part in zip(*parts, strict=True)))
 
 
 def log_evidence(
-    comparisons: Sequence[Comparison],
-    blocks: Blocks,
-    tolerance: Floats | None = None,
-    *,
-    reverse: bool = False,
+    comparisons: list[Comparison], blocks: Blocks, tolerance: Floats | None = None, *, reverse: bool = False
 ) -> Floats:
     """Log of the evidence against each inequality: the least over all rates that satisfy it.
 
     Parameters
     ----------
-    comparisons : sequence of Comparison
+    comparisons : list of Comparison
     blocks : Blocks
     tolerance : array, shape (..., J), default=None
         In place of the tolerances of the requirement.
@@ -175,8 +168,6 @@ def log_evidence(
     given = np.array([one.tolerance for one in comparisons]) if tolerance is None else tolerance
     given, share = np.broadcast_arrays(given, blocks.share)
     columns = [one.inequality(given[..., j], share[..., j]) for j, one in enumerate(comparisons)]
-    if not columns:
-        return np.zeros(share.shape)
     own, others, bound = (np.stack(part, axis=-1) for part in zip(*columns, strict=True))
     low = np.array([one.low for one in comparisons])
     if reverse:
@@ -225,12 +216,12 @@ def least_evidence(up: Sequence[Any], down: Sequence[Any], bound: Any) -> Floats
     return np.where(bound < -c_down, np.inf, least)  # no rates satisfy it
 
 
-def weights(comparisons: Sequence[Comparison], known: NDArray[np.intp], starts: NDArray[np.intp]) -> Floats:
+def weights(comparisons: list[Comparison], known: NDArray[np.intp], starts: NDArray[np.intp]) -> Floats:
     """Weight of each inequality in the evidence from each start.
 
     Parameters
     ----------
-    comparisons : sequence of Comparison
+    comparisons : list of Comparison
     known : array of int, shape (M,)
         The start from which each cell was known; -1 if it has not been seen.
     starts : array of int, shape (W,)
@@ -264,20 +255,20 @@ def weight_to_come(starts: NDArray[np.intp]) -> float:
     return float((1 - _FIRST) / (starts.max() + 1))
 
 
-def _streams(comparisons: Sequence[Comparison]) -> list[NDArray[np.bool_]]:
+def _streams(comparisons: list[Comparison]) -> list[NDArray[np.bool_]]:
     """Inequalities about decisions, and those about labels, which may arrive later."""
     late = np.array([one.statistic.needs_labels for one in comparisons], np.bool_)
     return [stream for stream in (~late, late) if stream.any()]
 
 
 def log_total(
-    comparisons: Sequence[Comparison], evidence: Floats, shares: Floats, starts: NDArray[np.intp]
+    comparisons: list[Comparison], evidence: Floats, shares: Floats, starts: NDArray[np.intp]
 ) -> Floats:
     """Log of the evidence against all inequalities together.
 
     Parameters
     ----------
-    comparisons : sequence of Comparison
+    comparisons : list of Comparison
     evidence : array, shape (..., W, J)
         Logs, from each start.
     shares : array, shape (W, J)
@@ -294,16 +285,16 @@ def log_total(
     with np.errstate(divide="ignore"):
         logs = evidence + np.log(shares)
     found = [logsumexp(np.where(one, logs, -np.inf), axis=(-2, -1)) for one in streams]
-    each = np.logaddexp(np.max(found, axis=0, initial=-np.inf), np.log(weight_to_come(starts)))
-    return np.asarray(each - np.log(max(len(streams), 1)))
+    each = np.logaddexp(np.max(found, axis=0), np.log(weight_to_come(starts)))
+    return np.asarray(each - np.log(len(streams)))
 
 
-def limits(comparisons: Sequence[Comparison], blocks: Blocks, alpha: Floats | float) -> tuple[Floats, Floats]:
+def limits(comparisons: list[Comparison], blocks: Blocks, alpha: Floats | float) -> tuple[Floats, Floats]:
     """Limits of what each inequality bounds, valid at all times.
 
     Parameters
     ----------
-    comparisons : sequence of Comparison
+    comparisons : list of Comparison
     blocks : Blocks
         Shape (..., J).
     alpha : float or array, shape (J,)
@@ -318,9 +309,7 @@ def limits(comparisons: Sequence[Comparison], blocks: Blocks, alpha: Floats | fl
     ends = np.array([_range(one) for one in comparisons], np.float64).reshape(-1, 2)
     # Evidence against "at most t" falls with t, and against "at least t" it rises: a ratio and a lower bound
     # are of the second kind.
-    rising = np.array(
-        [one.kind == "ratio" or (one.kind == "bound" and one.low) for one in comparisons], np.bool_
-    )
+    rising = np.array([np.isinf(one.allowed[1]) for one in comparisons], np.bool_)
 
     def end(*, reverse: bool) -> Floats:
         def to_right(middle: Floats) -> NDArray[np.bool_]:

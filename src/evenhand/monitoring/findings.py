@@ -157,11 +157,11 @@ def _short(evidence: float) -> str:
 def find_alarm(constraint: Constraint, history: History) -> tuple[float, Alarm | None]:
     """Log of the evidence against the requirement, and the alarm if it were raised now."""
     comparisons, starts = find_comparisons(constraint, history.groups[0]), history.start_numbers
+    if not comparisons:
+        return float(np.log(evidence.weight_to_come(starts))), None
     found = evidence.log_evidence(comparisons, evidence.find_blocks(comparisons, history.since_starts()))
     shares = evidence.weights(comparisons, history.known_cells(), starts)
     total = min(float(evidence.log_total(comparisons, found, shares, starts)), _LARGEST)
-    if not comparisons:
-        return total, None
     with np.errstate(divide="ignore"):
         strongest = found + np.log(shares)
     start, j = np.unravel_index(int(strongest.round(6).argmax()), strongest.shape)

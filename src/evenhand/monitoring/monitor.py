@@ -180,18 +180,12 @@ class Monitor(ShownAsTable):
             warn_user(f"batch {self.batches + 1} has no rows.", MonitorWarning)
             found = Batch(history.names, history.controls, (), history.last.sums[:0], 0)
         else:
-            found = read_batch(
-                y_pred,
-                sensitive_features,
-                y_true=y_true,
-                control_features=control_features,
-                sample_weight=sample_weight,
-                data=data,
-                late=late,
-                pos_label=self.pos_label if self._classes is None else None,
-                classes=_BINARY if self._classes is None and self.pos_label is None else self._classes,
-                missing=self.missing,
-            )
+            columns = {"y_pred": y_pred, "y_true": y_true, "sample_weight": sample_weight}
+            columns |= {"sensitive_features": sensitive_features, "control_features": control_features}
+            classes = np.array([0, 1]) if self._classes is None and self.pos_label is None else self._classes
+            positive, missing = self.pos_label if self._classes is None else None, self.missing
+            policy = {"classes": classes, "pos_label": positive, "missing": missing}
+            found = read_batch(columns, data=data, late=late, **policy)
         identifier = _short_digest(f"{batch}" if batch is not None else f"{found.digest} {when} {late}")
         known = batch is not None or found.digest
         if known and identifier in self._seen:
@@ -204,8 +198,7 @@ class Monitor(ShownAsTable):
 
     def _count(self, found: Batch, time: str, identifiers: Sequence[str]) -> None:
         """Count a batch and look; nothing changes if it cannot be counted."""
-        history = self._history
-        found = history.in_order(found)
+        history, found = self._history, self._history.in_order(found)
         own, labels = ([] if part is None else part.tolist() for part in (self._classes, found.classes))
         if own and labels and own != labels:
             had = (", ".join(map(repr, part)) for part in (labels, own))
@@ -299,8 +292,7 @@ class Monitor(ShownAsTable):
             "excluded_rows": self.excluded_rows,
             "evidence": self.evidence,
             "alarm_at": self._alarm_at,
-            "alarm": None if self.alarm is None else asdict(self.alarm),
-            "drift": None if self.drift is None else asdict(self.drift),
+            **{name: one and asdict(one) for name, one in (("alarm", self.alarm), ("drift", self.drift))},
             "disparities": [asdict(one) for one in self.disparities()],
         }
 
@@ -326,31 +318,8 @@ class Monitor(ShownAsTable):
         """
         from evenhand.charts import history_chart  # noqa: PLC0415  (needs the extra)
 
-        batch = None if self.alarm is None else self.alarm.batch
-        return history_chart(self.history(), alarm_at=self._alarm_at, alarm=batch, confidence=self.confidence)
-
-    def to_prometheus(self) -> str:
-        """The figures of now as text that Prometheus reads, such as from the folder of its node exporter."""
-        whole = {
-            "batches": self.batches,
-            "rows": self.rows,
-            "evidence": self.evidence,
-            "alarm": int(self.alarm is not None),
-            "drift": int(self.drift is not None),
-        }
-        figures = {name: [f" {number!r}"] for name, number in whole.items()}
-        for one in self.disparities():
-            names = ("notion", "statistic", "group", "against", "required")
-            labels = ",".join(f"{name}={_quoted(getattr(one, name))}" for name in names)
-            for name in ("rate", "value", "low", "high"):
-                if (number := getattr(one, name)) is not None:
-                    figures.setdefault(name, []).append(f"{{{labels}}} {number!r}")
-        lines = [
-            line
-            for name, parts in figures.items()
-            for line in (f"# TYPE evenhand_{name} gauge", *(f"evenhand_{name}{part}" for part in parts))
-        ]
-        return "\n".join([*lines, ""])
+        shown, batch = self.history(), None if self.alarm is None else self.alarm.batch
+        return history_chart(shown, alarm_at=self._alarm_at, alarm=batch, confidence=self.confidence)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to one file of counts, completely or not at all.
@@ -446,14 +415,6 @@ class Monitor(ShownAsTable):
             about = (one.group, one.against, one.statistic)
             rows.append((*about, rate, value, f"[{low}, {high}]", one.required, one.verdict))
         return self.headline, headings, rows
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-    return f'"{escaped}"'
-
-
-_BINARY = np.array([0, 1])
 
 
 def _cell(number: float | None) -> str:

@@ -39,8 +39,7 @@ def write_state(monitor: Monitor) -> bytes:
         "values": values,
         "parts": [[part.dtype.str, part.tolist()] for part in parts],
         "records": [{**vars(one), "sums": _numbers(one.sums)} for one in monitor._history.records],
-        "alarm": None if monitor.alarm is None else asdict(monitor.alarm),
-        "drift": None if monitor.drift is None else asdict(monitor.drift),
+        **{name: one and asdict(one) for name, one in (("alarm", monitor.alarm), ("drift", monitor.drift))},
     }
     return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 

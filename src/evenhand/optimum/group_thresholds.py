@@ -50,20 +50,17 @@ def group_thresholds(rule: Rule) -> list[GroupThreshold]:
     [0.5, 0.3]
     """
     table = np.asarray(rule.table, dtype=np.float64)
-    steps = rule.steps or Steps(*zip(*(_step(weights, rule) for weights in table), strict=True))
+    noise = _NOISE * max(rule.unit, float(np.abs(table).max()))
+    steps = rule.steps or Steps(*zip(*(sides(weights, noise) for weights in table), strict=True))
     return [_threshold(*step) for step in zip(steps.edges, steps.chances, table, strict=True)]
 
 
-def _step(weights: Floats, rule: Rule) -> tuple[Floats, Floats]:
-    """The step function of a group's weights in the table W."""
-    noise = _NOISE * max(rule.unit, float(np.abs(rule.table).max()))
+def sides(weights: Floats, noise: float = 0.0) -> tuple[Floats, Floats]:
+    """The sign of H as a step function of the score of a group, from its weights in the table W."""
     low, high = np.where(np.abs(weights) <= noise, 0.0, weights).tolist()  # H at the scores 0 and 1
-    if low == high == 0.0:
-        return np.empty(0), np.array([0.0])
     if (low > 0) == (high > 0) or low == high:
         return np.empty(0), np.array([float(low + high > 0)])
-    root = np.array([low / (low - high)])
-    return root, np.array([0.0, 1.0] if high > low else [1.0, 0.0])
+    return np.array([low / (low - high)]), np.array([0.0, 1.0] if high > low else [1.0, 0.0])
 
 
 def _threshold(edges: Floats, chances: Floats, weights: Floats) -> GroupThreshold:

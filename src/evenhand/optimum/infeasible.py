@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InfeasibleError
-from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.constraints import ConstraintName
-from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import LOOSEST, Constraint, Requirement
 from evenhand.solver.conflict import Conflict
 from evenhand.solver.oracle import Vector
@@ -104,9 +102,7 @@ def _rounded(constraint: Constraint) -> Constraint:
     """The requirement with numbers that are short, and not stricter."""
     changed = deepcopy(constraint)
     for part in changed.requirements:
-        for name in LOOSEST:
-            if (value := getattr(part, name, None)) is not None:
-                setattr(part, name, shown(name, value))
+        vars(part).update({name: shown(name, value) for name, value in part.numbers.items()})
     return changed
 
 
@@ -136,10 +132,6 @@ class _Change:
     name: str
 
     @property
-    def loosest(self) -> float:
-        return LOOSEST[self.name]
-
-    @property
     def parameter(self) -> str:
         """Its name for ``set_params`` of the whole requirement."""
         names = list(self.constraint._named_parts())
@@ -147,7 +139,7 @@ class _Change:
 
     def value(self, share: float) -> float:
         now = float(getattr(self.constraint.requirements[self.part], self.name))
-        return now + share * (self.loosest - now)
+        return now + share * (LOOSEST[self.name] - now)
 
     def at(self, share: float) -> Constraint:
         """The whole requirement with this parameter moved by a share of the way."""
@@ -157,7 +149,7 @@ class _Change:
 
     def part_at(self, value: float) -> Requirement:
         """The requirement of this parameter with another value."""
-        changed = deepcopy(self.constraint.requirements[self.part])
+        changed = copy(self.constraint.requirements[self.part])
         setattr(changed, self.name, value)
         return changed
 
@@ -166,17 +158,10 @@ def _changes(constraint: Constraint, owners: NDArray[np.intp], weights: Vector) 
     """The bounds and tolerances in conflict."""
     for number, part in enumerate(constraint.requirements):
         own = weights[owners == number]
-        if not len(own):
-            continue
-        if isinstance(part, RateBound):
-            if (own > 0).any():
-                yield _Change(constraint, number, "at_least")
-            if (own < 0).any():
-                yield _Change(constraint, number, "at_most")
-        elif isinstance(part, Notion):
-            yield _Change(constraint, number, part.compares_by)
-        elif isinstance(part, NoWorse):
-            yield _Change(constraint, number, "margin")
+        for name in part.numbers:
+            used = {"at_least": own > 0, "at_most": own < 0}.get(name, own != 0)
+            if used.any():
+                yield _Change(constraint, number, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,23 +187,24 @@ class _Search:
         if share is None:
             return None
         value, unit = change.value(share), 10.0**_DIGITS
-        if abs(value - change.loosest) < _NOTHING:
-            return change.loosest
-        loosened = math.ceil if change.loosest > change.value(0.0) else math.floor
+        loosest = LOOSEST[change.name]
+        if abs(value - loosest) < _NOTHING:
+            return loosest
+        loosened = math.ceil if loosest > change.value(0.0) else math.floor
         return loosened(value * unit) / unit
 
     def _smallest_share(self, loosened: Callable[[float], Constraint]) -> float | None:
-        if not self._conflict(self._problem(loosened(1.0))).possible:
+        if not self._conflict(loosened(1.0)).possible:
             return None
         low, high, found = 0.0, 1.0, self.conflict
         while high - low > _EDGE:
             low = self._disproven_up_to(found.multipliers, loosened, low, high)
-            found = self._conflict(self._problem(loosened(low)))
+            found = self._conflict(loosened(low))
             if found.possible:
                 high = low
                 break
             middle = (low + high) / 2
-            halfway = self._conflict(self._problem(loosened(middle)))
+            halfway = self._conflict(loosened(middle))
             low, high, found = (low, middle, found) if halfway.possible else (middle, high, halfway)
         return min(1.0, high + _EDGE)
 
@@ -240,8 +226,8 @@ class _Search:
         A, lo, hi = constraint.linear(task.masses, task.groups).in_sums(task.masses)
         return Problem(task.program.gain, A, lo, hi, scalars=task.program.scalars)
 
-    def _conflict(self, problem: Problem) -> Conflict:
-        return self.task.conflict(problem)
+    def _conflict(self, constraint: Constraint) -> Conflict:
+        return self.task.conflict(self._problem(constraint))
 
 
 def root(value: Callable[[float], float], low: float, high: float) -> float:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.exceptions import CertificateError, EvenhandWarning, InputError, VacuousConstraintWarning
 from evenhand.groups.groups import Groups
+from evenhand.optimum.group_thresholds import sides
 from evenhand.optimum.infeasible import refuse_infeasible
 from evenhand.optimum.rounding import nearest_deterministic
 from evenhand.optimum.rule import REACH_MARGIN, Rule, label_log_odds
@@ -260,8 +261,9 @@ class FairnessProblem:
         table = program.direction(optimum.multipliers)[: self.masses.size].reshape(self.masses.shape)
         rule = _rule(table, optimum, program.A)
         if rule.steps is not None:
-            empty = np.flatnonzero(self.masses.sum(axis=1) == 0)
-            rule = replace(rule, steps=_steps_of_costs(rule.steps, table, empty))
+            parts = zip(rule.steps.edges, rule.steps.chances, table, self.masses, strict=True)
+            own = (sides(pair) if not mass.any() else (at, f) for at, f, pair, mass in parts)
+            rule = replace(rule, steps=Steps(*zip(*own, strict=True)))
         reach = self.unit * rule.reach
         names = self.groups.cell_names
         return replace(rule, table=self.unit * table, unit=self.unit, reach=reach, names=names)
@@ -273,7 +275,15 @@ class FairnessProblem:
     def _prices(
         self, multipliers: Mapping[ConstraintName, float], rates: CellRates, scalars: Vector
     ) -> ByConstraint:
-        return _shadow_prices(self.constraint, rates, self.linear_constraints, multipliers, scalars)
+        """Change of the optimal risk per unit of the tolerance or bound of each constraint.
+
+        That is lambda times how much faster the binding bound moves than the constraint.
+        """
+        with warnings.catch_warnings(action="ignore", category=VacuousConstraintWarning):
+            value, lo, hi = self.constraint.slopes(rates, scalars)
+        names = self.linear_constraints.names
+        lam = np.array([multipliers[name] for name in names])
+        return by_name(names, -lam * (value - np.where(lam > 0, lo, hi)) + 0.0)
 
 
 def label_and_group_suffice(
@@ -408,35 +418,6 @@ def multipliers_of(given: Mapping[ConstraintName, float], linear: LinearConstrai
     """Multipliers in the order of linear constraints; 0 where none is given."""
     values = np.array([given.get(name, 0.0) for name in linear.names])
     return np.where(np.isfinite(values), values, 0.0)
-
-
-def _shadow_prices(
-    constraint: Constraint,
-    rates: CellRates,
-    linear: LinearConstraints,
-    multipliers: Mapping[ConstraintName, float],
-    scalars: NDArray[np.float64],
-) -> ByConstraint:
-    """Change of the optimal risk per unit of the tolerance or bound of each constraint.
-
-    That is lambda times how much faster the binding bound moves than the constraint.
-    """
-    with warnings.catch_warnings(action="ignore", category=VacuousConstraintWarning):
-        value, lo, hi = constraint.slopes(rates, scalars)
-    lam = np.array([multipliers[name] for name in linear.names])
-    held = np.where(lam > 0, lo, hi)
-    return by_name(linear.names, -lam * (value - held) + 0.0)
-
-
-def _steps_of_costs(steps: Steps, table: NDArray[np.float64], groups: NDArray[np.intp]) -> Steps:
-    """Step functions that follow the sign of H in some groups: no rows say anything else of them."""
-    edges, chances = list(steps.edges), list(steps.chances)
-    for m in groups.tolist():
-        at_zero, slope = table[m, 0], table[m, 1] - table[m, 0]
-        edges[m] = np.array([-at_zero / slope]) if slope else np.empty(0)
-        ends = [float(slope < 0), float(slope > 0)] if slope else [float(at_zero > 0)]
-        chances[m] = np.array(ends)
-    return Steps(tuple(edges), tuple(chances))
 
 
 def _chosen_sums(part: Part, rule: Rule, parts: int) -> Vector:

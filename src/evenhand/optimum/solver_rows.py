@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,18 +88,7 @@ def _checked_masses(rows: DenseRows) -> Vector:
     return masses / (n if rows.weights is None else 1.0)
 
 
-@dataclass(frozen=True)
-class _Bad:
-    """How many rows of a partition cannot be, and the first of them."""
-
-    count: int
-    first: tuple[int, ...]
-
-    @classmethod
-    def rows(cls, fine: NDArray[np.bool_]) -> Self:
-        """The rows that are not fine."""
-        index = np.flatnonzero(~fine)
-        return cls(len(index), tuple(index[:_SHOWN].tolist()))  # all of them might be too many to travel
+_Bad = tuple[int, list[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +98,8 @@ class _Inspected:
     Attributes
     ----------
     rows : int
-    bad, bad_weights : _Bad
-        Rows with posteriors, or weights, that cannot be.
+    bad, bad_weights : pair of int and list
+        How many rows have posteriors, or weights, that cannot be; and the first of them.
     masses : array, shape (2 M,)
         Sums of weight times posterior; without weights, of posteriors.
     weight : float
@@ -148,21 +137,20 @@ def _read_partitions(partitions: Partitions) -> tuple[Oracle, NDArray[np.float64
 
 
 def _refuse_bad(what: str, found: Sequence[_Bad], sizes: Sizes) -> None:
-    count = sum(part.count for part in found)
-    if not count:
-        return
-    starts = accumulate(sizes.rows, initial=0)
-    first = [start + row for start, part in zip(starts, found, strict=False) for row in part.first][:_SHOWN]
-    shown = ", ".join(f"{row:,}" for row in first) + (", ..." if count > _SHOWN else "")
-    raise InputError(f"{what} in {count:,} of {sum(sizes.rows):,} rows (row {shown}, counted from 0).")
+    count, starts = sum(bad for bad, _ in found), accumulate(sizes.rows, initial=0)
+    if count:
+        first = [start + row for start, (_, rows) in zip(starts, found, strict=False) for row in rows]
+        shown = ", ".join(f"{row:,}" for row in first[:_SHOWN]) + (", ..." if count > _SHOWN else "")
+        raise InputError(f"{what} in {count:,} of {sum(sizes.rows):,} rows (row {shown}, counted from 0).")
 
 
 def _inspect(part: Part) -> _Inspected:
     weights = np.ones(part.n_rows) if part.weights is None else np.asarray(part.weights, dtype=np.float64)
-    bad_weights = _Bad.rows(np.isfinite(weights) & (weights >= 0))
     fine, masses = _fine_and_masses(part)
+    both = (np.flatnonzero(~rows) for rows in (fine, np.isfinite(weights) & (weights >= 0)))
+    bad, light = ((len(index), index[:_SHOWN].tolist()) for index in both)  # all might be too many to travel
     first = as_float64(part.rows[:1]) if _constant(part.rows) else None
-    return _Inspected(part.n_rows, _Bad.rows(fine), bad_weights, masses, float(weights.sum()), first)
+    return _Inspected(part.n_rows, bad, light, masses, float(weights.sum()), first)
 
 
 @np.errstate(invalid="ignore", over="ignore")  # of rows that are refused

@@ -330,13 +330,11 @@ class PaperInprocessor(_Algorithm):
 
     def evaluate(self, halves: Halves, linear: LinearConstraints, validation: Validation) -> Evaluate:
         """Lines 2 to 4 for each lambda."""
-        X = halves.choosing.X
 
-        def evaluate(points: Floats) -> Candidates:
-            decisions = [self._trained(halves, linear, point).choose(X) for point in points]
-            return validation(points, np.column_stack(decisions))
+        def decisions(point: Floats) -> NDArray[np.intp]:
+            return self._trained(halves, linear, point).choose(halves.choosing.X)
 
-        return evaluate
+        return lambda points: validation(points, np.column_stack([*map(decisions, points)]))
 
     def _trained(self, halves: Halves, linear: LinearConstraints, multipliers: Floats) -> Learner:
         check_learner(self._learner, weighted=True, role="estimator")

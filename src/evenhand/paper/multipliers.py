@@ -49,9 +49,8 @@ Evaluate = Callable[[Floats], Candidates]
 
 
 def _joined(parts: Sequence[Candidates]) -> Candidates:
-    return Candidates(
-        *(np.concatenate(found) for found in zip(*(vars(one).values() for one in parts), strict=True))
-    )
+    columns = zip(*(vars(one).values() for one in parts), strict=True)
+    return Candidates(*map(np.concatenate, columns))
 
 
 @dataclass(frozen=True)

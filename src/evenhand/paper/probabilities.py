@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from evenhand.data.features import take_rows
@@ -115,13 +116,7 @@ class Bins:
 
 
 def fit_cells(
-    estimator: Any,
-    X: Any,
-    cells: NDArray[np.intp],
-    n_cells: int,
-    *,
-    balance: Balance | None,
-    rng: np.random.Generator,
+    estimator: Any, X: Any, cells: NDArray[np.intp], n_cells: int, *, balance: Balance | None, rng: Generator
 ) -> tuple[Learner, Floats]:
     """A model of the cells 2 m + y, and the correction for balancing.
 

@@ -122,7 +122,7 @@ def _group(
         for which, groups in earlier.items()
     }
     judged = probabilities.get(name)
-    if judged and rows:
+    if judged and rows and found["positives"] is not None:
         judged = {**judged, "observed": found["positives"] / rows}
     small = rows is not None and rows < _SMALL
     return {**found, "name": name, "small": small, "before": before, "probabilities": judged}

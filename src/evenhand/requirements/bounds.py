@@ -6,10 +6,8 @@ off" are linear in the selection rates of the cells, like parity, and join with 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, cast, get_args
 
@@ -76,9 +74,10 @@ class Bound(Requirement):
         """At least and at most, for each group; NaN where there is no bound."""
         raise NotImplementedError
 
-    def rooms(self) -> tuple[float, float]:
+    def rooms(self, groups: Groups) -> tuple[Floats, Floats]:
         """How far at least and at most move to where they are strictest; NaN where there is no bound."""
-        raise NotImplementedError
+        (least, most), (high, low) = self.limits(groups), self.tightened(1.0).limits(groups)
+        return high - least, most - low
 
     def comparisons(self, groups: Groups) -> Iterator[Comparison]:
         """The groups whose rates are bounded."""
@@ -223,15 +222,6 @@ class RateBound(Bound):
         if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
             self.at_least = self.at_most = (self.at_least + self.at_most) / 2
 
-    def rooms(self) -> tuple[float, float]:
-        """How far at least and at most move to where they are strictest; NaN where there is no bound."""
-        strictest = deepcopy(self)
-        strictest._move(1.0)
-        return (
-            math.nan if self.at_least is None else float(strictest.at_least) - float(self.at_least),  # type: ignore[arg-type]
-            math.nan if self.at_most is None else float(self.at_most) - float(strictest.at_most),  # type: ignore[arg-type]
-        )
-
     def _linear(self, masses: Floats, groups: Groups) -> LinearConstraints:
         statistic = self.rate_statistic
         if not isinstance(statistic, SelectedShare):
@@ -345,11 +335,6 @@ class NoWorse(Bound):
         if self.more_is_better:
             return np.clip(reference + self.margin, 0.0, 1.0), nothing
         return nothing, np.clip(reference - self.margin, 0.0, 1.0)
-
-    def rooms(self) -> tuple[float, float]:
-        """How far at least and at most move to where they are strictest; NaN where there is no bound."""
-        room = _MARGIN * (1 - self.margin)
-        return (room, math.nan) if self.more_is_better else (math.nan, room)
 
     def _move(self, share: float) -> None:
         """Move the margin: the reference is fixed, but a rate can be better or worse than it."""

@@ -215,34 +215,30 @@ class Notion(Requirement):
         refuse_large(self._size(groups), len(groups), stratified=bool(self.controls))
         self.check_reference(groups)
         write = self._against_groups if self.against == "groups" else self._against_one
-        if not self.controls:
-            family = groups.members(self.groups)
-            return LinearConstraints.stack(write(part, masses, family) for part in self.statistics)
         found = []
-        for stratum in find_strata(groups, self.controls, self.groups):
-            inside = np.flatnonzero(stratum.cells)
-            family = Members(stratum.family.names, stratum.family.matrix[:, inside])
+        for stratum, cells, everyone in self.comparisons(groups):
+            inside = np.flatnonzero(cells)
+            family = Members(everyone.names, everyone.matrix[:, inside])
             for part in self.statistics:
                 own = write(part, masses[inside], family)
-                C = np.zeros((len(own), *masses.shape))
-                C[:, inside] = own.C
-                found.append(replace(own, C=C).given(stratum.name))
+                if stratum is not None:
+                    C = np.zeros((len(own), *masses.shape))
+                    C[:, inside] = own.C
+                    own = replace(own, C=C).given(stratum)
+                found.append(own)
         return LinearConstraints.stack(found)
 
     def _against_one(self, statistic: Statistic, masses: Floats, family: Members) -> LinearConstraints:
         """Against the population or a named group, which is not compared with itself."""
         A, k = statistic.linear(masses, family.matrix)
-        places = self.places(family)
+        places = list(self.places(family))
+        A_ref, k_ref = statistic.linear(masses, np.ones((1, len(masses))))
         if places:
-            A_ref, k_ref = A[list(places)], k[list(places)]
-            others = np.array([place != own for own, place in enumerate(places)])
-        else:
-            A_ref, k_ref = statistic.linear(masses, np.ones((1, len(masses))))
-            others = np.ones(len(k), np.bool_)
+            A_ref, k_ref = A[places], k[places]
         delta, by_difference = self.tolerance, self.difference is not None
         factor = 1.0 if by_difference else delta
         defined = ~np.isnan(k + 0 * k_ref)
-        keep = defined & others
+        keep = defined & (np.arange(len(k)) != places) if places else defined
         count = int(keep.sum())
         return LinearConstraints(
             self._names(statistic, family, keep),
@@ -284,27 +280,23 @@ class Notion(Requirement):
         """
         if not isinstance(self.against, Mapping):
             return
-        names, wanted = groups.members(self.groups).names, tuple(self.against)
-        for feature in wanted:
-            if feature not in groups.features:
-                near = near_names(feature, groups.features, "They are")
-                raise InputError(
-                    f"{type(self).__name__}: against names {feature!r}, which is no sensitive feature. {near}"
-                )
+        name, wanted = type(self).__name__, tuple(self.against)
+        unknown = [feature for feature in wanted if feature not in groups.features]
+        if unknown:
+            near = near_names(unknown[0], groups.features, "They are")
+            raise InputError(f"{name}: against names {unknown[0]!r}, which is no sensitive feature. {near}")
         single, unnamed = self.groups == "independent", [one for one in groups.features if one not in wanted]
         if unnamed and not single:
             raise InputError(
-                f"{type(self).__name__}: against={dict(self.against)!r} names no group: name a value of "
-                f"{unnamed[0]!r} too, or use groups='independent'."
+                f"{name}: against={dict(self.against)!r} names no group: name a value of {unnamed[0]!r} too, "
+                "or use groups='independent'."
             )
-        parts = [(feature,) for feature in wanted] if single else [groups.features]
-        for features in parts:
+        names = groups.members(self.groups).names
+        for features in [(feature,) for feature in wanted] if single else [groups.features]:
             reference = GroupName(features, tuple(map(self.against.get, features)))
             if reference not in names:
-                near = near_names(str(reference), [str(name) for name in names], "The groups are")
-                raise InputError(
-                    f"{type(self).__name__}: no row is in the reference group {reference}. {near}"
-                )
+                near = near_names(str(reference), [str(one) for one in names], "The groups are")
+                raise InputError(f"{name}: no row is in the reference group {reference}. {near}")
 
     def _against_groups(self, statistic: Statistic, masses: Floats, family: Members) -> LinearConstraints:
         """With l or u as scalars, t = (l - start) / width for a statistic from start to start + width."""

@@ -31,7 +31,7 @@ _MAX_BYTES = 2 << 30
 """The most memory for the linear constraints of a requirement."""
 
 
-LOOSEST = {"difference": 1.0, "ratio": 0.0, "at_most": 1.0, "at_least": 0.0, "margin": -1.0}
+LOOSEST = {"difference": 1.0, "ratio": 0.0, "at_least": 0.0, "at_most": 1.0, "margin": -1.0}
 """Of each parameter, where it requires nothing."""
 
 
@@ -94,13 +94,10 @@ class Constraint(Parameters):
             Derivatives, in the tolerance or bound that each is about, of the value and of both ends: an
             infinite end has slope 0.
         """
-        found, first = [], 0
-        for part in self.requirements:
-            linear = part._linear(rates.masses, rates.groups)
-            own = scalars[first : first + linear.n_scalars]
-            first += linear.n_scalars
-            found.append(part._slopes(linear, rates, own))
-        return np.hstack(found)
+        linear = [part._linear(rates.masses, rates.groups) for part in self.requirements]
+        own = np.split(scalars, np.cumsum([one.n_scalars for one in linear]))  # and what is behind them
+        each = zip(self.requirements, linear, own, strict=False)
+        return np.hstack([part._slopes(one, rates, some) for part, one, some in each])
 
     def measure(self, rates: CellRates) -> tuple[AnyMeasurement, ...]:
         """Measurements of counted decisions, one per statistic.
@@ -157,9 +154,7 @@ class Constraint(Parameters):
 
     def _prepare(self, groups: Groups) -> None:
         """Check the parameters again, as they can be assigned, and warn if there is only one group."""
-        for part in self.requirements:
-            part._check()
-            part._check_written()
+        self.check(None)
         if any(groups.is_one_group(notion.groups) for notion in self.notions):
             warn_user(
                 "there is only one group, so every classifier satisfies the constraint.",
@@ -214,6 +209,11 @@ class Requirement(Constraint):
     def comparisons(self, groups: Groups) -> Iterator[Comparison]:
         """The stratum of groups that are compared with each other, which groups are in it, and these."""
         raise NotImplementedError
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Its tolerance, bounds or margin, by name."""
+        return {name: value for name in LOOSEST if (value := getattr(self, name, None)) is not None}
 
     @property
     def _parameter_name(self) -> str:

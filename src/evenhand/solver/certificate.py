@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
+from typing import cast
 
 from evenhand.solver.oracle import Totals, Vector
 from evenhand.solver.program import Problem
@@ -62,21 +63,19 @@ class Certificate:
     def of_rule(self) -> tuple[float, float]:
         """Objective and violation of the rule that is shipped; of the selection, if they are the same."""
         shipped = self.shipped_objective, self.shipped_violation
-        if not self.shipped_differs or shipped[0] is None or shipped[1] is None:
+        if not self.shipped_differs or None in shipped:
             return self.objective, self.violation
-        return shipped[0], shipped[1]
+        return cast("tuple[float, float]", shipped)
 
     def __repr__(self) -> str:
         what = "" if self.minimised == "risk" else f"{self.minimised}: "
-        return (
-            f"Certificate({what}objective={self.objective:.6f}, bound={self.bound:.6f}, "
-            f"gap {small(self.gap)}, violation {small(self.violation)}{self._shipped()})"
-        )
-
-    def _shipped(self) -> str:
         objective, violation = self.of_rule
         shipped = f"; shipped: objective={objective:.6f}, violation {small(violation)}"
-        return shipped if self.shipped_differs else ""
+        more = shipped if self.shipped_differs else ""
+        return (
+            f"Certificate({what}objective={self.objective:.6f}, bound={self.bound:.6f}, "
+            f"gap {small(self.gap)}, violation {small(self.violation)}{more})"
+        )
 
     def _repr_html_(self) -> str:
         parts = {

@@ -73,20 +73,17 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
     if answer is None:
         return None
     slack = float((answer.slack / scaled.factors).sum() * scaled.unit)
-    multipliers = problem.allowed(answer.duals * scaled.factors)
-    return Finish(rows, _selection(rows, answer.values, scaled, problem, multipliers), multipliers, slack)
+    return scaled.finished(rows, problem, answer.values, answer.duals, slack)
 
 
-def finish_refined(
-    rows: DenseRows, problem: Problem, *, rescale: bool, tolerance: float = 1e-9
-) -> Finish | None:
+def finish_refined(rows: DenseRows, problem: Problem, tolerance: float) -> Finish | None:
     """Solve for the selection of the undecided rows to nearly all digits, without breaking any bound.
 
     Parameters
     ----------
     rows : DenseRows
     problem : Problem
-    rescale, tolerance
+    tolerance : float
         See :func:`~evenhand.solver.refinement.refine`.
 
     Returns
@@ -94,24 +91,10 @@ def finish_refined(
     Finish or None
     """
     scaled = _Scaled.of(rows, problem, stretched=False)
-    found = refine(
-        scaled.cost, scaled.matrix, scaled.lower, scaled.upper, rescale=rescale, tolerance=tolerance
-    )
+    found = refine(scaled.cost, scaled.matrix, scaled.lower, scaled.upper, tolerance)
     if found is None:
         return None
-    values, duals = found
-    values, multipliers = snapped(values, _LAST_DIGITS), problem.allowed(duals * scaled.factors)
-    return Finish(rows, _selection(rows, values, scaled, problem, multipliers), multipliers, 0.0)
-
-
-def _selection(
-    rows: DenseRows, values: Vector, scaled: _Scaled, problem: Problem, multipliers: Vector
-) -> Vector:
-    """The selection of the program; by the sign of h where no copy of a row has any weight."""
-    selection, weightless = values[scaled.kind], ~scaled.weighty[scaled.kind]
-    if not weightless.any():
-        return selection
-    return np.where(weightless, rows.scores(problem.direction(multipliers)) > 0, selection)
+    return scaled.finished(rows, problem, snapped(found[0], _LAST_DIGITS), found[1], 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,3 +135,14 @@ class _Scaled:
         lower, upper = ((bound - rest) * factors / unit for bound in (problem.lo, problem.hi))
         cost = -(P @ problem.gain) * mass
         return cls(most, kind, weighty, unit, factors, cost, matrix * factors, lower, upper)
+
+    def finished(
+        self, rows: DenseRows, problem: Problem, values: Vector, duals: Vector, slack: float
+    ) -> Finish:
+        """The selection of the program; by the sign of h where no copy of a row has any weight."""
+        multipliers, selection = problem.allowed(duals * self.factors), values[self.kind]
+        weightless = ~self.weighty[self.kind]
+        if weightless.any():
+            by_sign = rows.scores(problem.direction(multipliers)) > 0
+            selection = np.where(weightless, by_sign, selection)
+        return Finish(rows, selection, multipliers, slack)

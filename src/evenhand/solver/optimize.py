@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -175,9 +174,8 @@ def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterato
     for method in METHODS:
         for price in _PRICES:
             yield from search.attempt(everything, price, method)
-    for tolerance, rescale in product((1e-9, 1e-7), (False, True)):
-        refined = finish_refined(everything, search.scaled, rescale=rescale, tolerance=tolerance)
-        yield from search.proven(refined)
+    for tolerance in (1e-9, 1e-7):
+        yield from search.proven(finish_refined(everything, search.scaled, tolerance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,16 +242,14 @@ def repeats(oracle: Oracle) -> bool:
 
 def _on_distinct(distinct: Distinct, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
     """Solve with each distinct row once, and prove it on all rows."""
-    for found in _attempts(distinct.rows, problem, start):
-        yield _of_copies(distinct, problem, found)
 
+    def of_copies(found: Optimum) -> Optimum:
+        v, again = problem.direction(found.multipliers), found.retotal
+        retotal = None if again is None else lambda chosen: distinct.totals(v, again(chosen).selection)
+        totals = distinct.totals(v, found.totals.selection)
+        return Optimum.of(problem, found.multipliers, totals, finish=found.finish, retotal=retotal)
 
-def _of_copies(distinct: Distinct, problem: Problem, found: Optimum) -> Optimum:
-    """What was found for distinct rows, for all rows."""
-    v, again = problem.direction(found.multipliers), found.retotal
-    retotal = None if again is None else lambda chosen: distinct.totals(v, again(chosen).selection)
-    totals = distinct.totals(v, found.totals.selection)
-    return Optimum.of(problem, found.multipliers, totals, finish=found.finish, retotal=retotal)
+    return map(of_copies, _attempts(distinct.rows, problem, start))
 
 
 class _Smoothed:

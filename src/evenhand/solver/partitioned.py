@@ -89,7 +89,7 @@ class PartitionedRows:
 
     def smooth(self, v: Vector, width: float) -> Smoothed:
         """Sum over all rows, smoothed within `width` of the boundary."""
-        parts = self.partitions.map(_smooth, v, width)
+        parts = self.partitions.map(DenseRows.smooth, v, width)
         hessian = sum(
             (share * part.hessian for share, part in zip(self._shares, parts, strict=True)),
             start=np.zeros((self.n_columns, self.n_columns)),
@@ -200,10 +200,6 @@ class PartitionedRows:
         if len(rows) > _MOST_DISTINCT:
             return None
         return Distinct(DenseRows(rows, weights), lambda v, values: self._totals(v, (rows, values)))
-
-
-def _smooth(part: Part, v: Vector, width: float) -> Smoothed:
-    return part.smooth(v, width)
 
 
 def _take(part: Part, index: NDArray[np.intp]) -> tuple[NDArray[np.float64], Vector]:

@@ -94,7 +94,8 @@ class ThreadedPartitions:
             self._sizes[k] = part.n_rows
             return function(part, *arguments, *(() if each is None else (each[k],)))
 
-        pool = ThreadPoolExecutor(min(self.threads or _cores(), max(1, self.count)))
+        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        pool = ThreadPoolExecutor(min(self.threads or usable, max(1, self.count)))
         try:
             return list(pool.map(one, range(self.count)))
         finally:
@@ -145,10 +146,3 @@ class RowValues:
 def row_count(part: Part) -> int:
     """Number of rows of a partition."""
     return part.n_rows
-
-
-def _cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

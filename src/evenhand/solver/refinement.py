@@ -32,6 +32,7 @@ _OPTIONS: dict[str, float | str] = {
     "threads": 1,
     "random_seed": 0,
     "solver": "simplex",
+    "simplex_scale_strategy": 0,  # scaled here already
     "presolve": "off",  # each round starts from the vertex of the last one
     "small_matrix_value": 1e-12,
     "time_limit": 60.0,
@@ -43,8 +44,6 @@ def refine(
     matrix: NDArray[np.float64],
     lower: Vector,
     upper: Vector,
-    *,
-    rescale: bool = False,
     tolerance: float = 1e-9,
 ) -> tuple[Vector, Vector] | None:
     """Minimise <cost, x> subject to lower <= x^T matrix <= upper and 0 <= x <= 1, to nearly all digits.
@@ -54,9 +53,6 @@ def refine(
     cost : array, shape (k,)
     matrix : array, shape (k, R)
     lower, upper : arrays, shape (R,)
-    rescale : bool, default=False
-        Whether HiGHS scales what is scaled here already. It then takes another path, and succeeds on some
-        programs where the first one failed.
     tolerance : float, default=1e-9
         Tolerance of HiGHS in each round. A larger one makes the first round easier and leaves more to the
         others.
@@ -87,7 +83,7 @@ def refine(
         np.concatenate([np.zeros(k), lower * rows]),
         np.concatenate([1 / columns, upper * rows]),
     )
-    found = program.solve(rescale=rescale, tolerance=tolerance)
+    found = program.solve(tolerance)
     if found is None:
         return None
     x, multipliers = found
@@ -103,7 +99,7 @@ class _Equations:
     lower: Vector
     upper: Vector
 
-    def solve(self, *, rescale: bool, tolerance: float) -> tuple[Vector, Vector] | None:
+    def solve(self, tolerance: float) -> tuple[Vector, Vector] | None:
         """Variables and multipliers of the best round, or None."""
         n, R = self.matrix.shape
         columns = np.arange(n, dtype=np.int32)
@@ -115,7 +111,6 @@ class _Equations:
             "simplex_iteration_limit": _ITERATIONS * (n + R),  # it may cycle
             "primal_feasibility_tolerance": tolerance,
             "dual_feasibility_tolerance": tolerance,
-            **({} if rescale else {"simplex_scale_strategy": 0}),
         }
         of_bounds = np.zeros(R), np.zeros(R)
         highs = loaded(self.cost, self.matrix, (self.lower, self.upper), of_bounds, options)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,29 +46,25 @@ class Axis:
     @classmethod
     def of(cls, constraint: Constraint, over: str | None) -> Axis:
         """The tolerances of a requirement, or the bound that `over` names."""
+        bounds = {n: part for n, part in enumerate(constraint.requirements) if isinstance(part, RateBound)}
+        names = {number: _names_of(part) for number, part in bounds.items()}
+        known = [name for own in names.values() for name in own]
         if over is None:
-            if not constraint.notions:
-                which = _names(constraint)
-                advice = f": name a bound, such as over={which[0]!r}" if which else ""
-                raise InputError(f"{constraint!r} has no tolerance to vary{advice}.")
-            return cls(constraint)
+            if constraint.notions:
+                return cls(constraint)
+            advice = f": name a bound, such as over={known[0]!r}" if known else ""
+            raise InputError(f"{constraint!r} has no tolerance to vary{advice}.")
         if not isinstance(over, str):
             raise InputError(f"over must be the name of a bound, got {over!r}.")
-        named = [
-            (number, part)
-            for number, part in enumerate(constraint.requirements)
-            if isinstance(part, RateBound) and over in _names_of(part)
-        ]
+        named = [number for number, own in names.items() if over in own]
         if len(named) != 1:
             several = "has several bounds of that name" if named else "has no such bound"
-            known = _names(constraint)
             advice = f": over can be {' or '.join(map(repr, known))}" if known and not named else ""
             raise InputError(f"over={over!r}: {constraint!r} {several}{advice}.")
-        [(number, bound)] = named
-        if bound.at_least is not None and bound.at_most is not None and over != "capacity":
+        bound, upper = bounds[named[0]], bounds[named[0]].at_most is not None
+        if bound.at_least is not None and upper and over != "capacity":
             raise InputError(f"over={over!r}: {bound!r} has two numbers, and only one can vary.")
-        upper = bound.at_most is not None
-        return cls(constraint, number, "at_most" if upper else "at_least")
+        return cls(constraint, named[0], "at_most" if upper else "at_least")
 
     @property
     def bound(self) -> RateBound | None:
@@ -143,10 +139,8 @@ class Axis:
 
     def expected(self, rates: CellRates) -> float:
         """The same according to the posteriors; NaN where nobody has such a rate."""
-        bound = self.bound
-        values = np.array([np.nan])
-        if bound is not None:
-            values = bound.rate_statistic.values(rates, bounded_groups(rates.groups, bound.groups).matrix)
+        bound: Any = self.bound
+        values = bound.rate_statistic.values(rates, bounded_groups(rates.groups, bound.groups).matrix)
         known = values[~np.isnan(values)]
         return float(known.max() if self.side == "at_most" else known.min()) if len(known) else np.nan
 
@@ -154,7 +148,3 @@ class Axis:
 def _names_of(bound: RateBound) -> list[str]:
     capacity = bound.rate_statistic == SELECTION and bound.at_most is not None
     return [*(["capacity"] if capacity else []), bound.label]
-
-
-def _names(constraint: Constraint) -> list[str]:
-    return [name for part in constraint.bounds if isinstance(part, RateBound) for name in _names_of(part)]

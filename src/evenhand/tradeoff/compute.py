@@ -36,7 +36,7 @@ from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 from evenhand.tradeoff.axis import Axis
 from evenhand.tradeoff.frontier import Frontier, Point
-from evenhand.tradeoff.held_out import HeldOutRows, LabelledRows, split_rows
+from evenhand.tradeoff.held_out import HeldOutRows, Rows, split_rows
 
 _POINTS = 50
 _TRAININGS = 8
@@ -120,50 +120,18 @@ def frontier(
     # A dense curve rather than single points.
     dense = tolerances is None or (isinstance(tolerances, Integral) and int(tolerances) > _MOST_SOLVED)
     mixed = dense and not any(isinstance(classifier, FairInprocessor) for classifier in named.values())
-    learn, judge = split_rows(LabelledRows(X, y, sensitive_features), test, test_share, random_state)
+    learn, judge = split_rows(Rows(X, y, sensitive_features), test, test_share, random_state)
     if others and test is None and any(not hasattr(value, "predict") for value in others.values()):
         raise InputError("predictions in others= are for test rows: pass test=(X, y).")
     points: list[Point] = []
     for name, classifier in named.items():
-        learned = _Learned.by(classifier, learn)
-        rows = HeldOutRows.read(classifier, learned.data, judge, axis, confidence)
-        chosen = _slacks(classifier, learned, axis, tolerances)
-        if isinstance(classifier, FairPostprocessor):
-            points += _solved_curve(
-                name, classifier, learned, rows, chosen, warm=dense, mixed=mixed, verbose=verbose
-            )
-        elif isinstance(classifier, FairInprocessor):
-            points += _trained_curve(name, classifier, learned, rows, chosen, verbose=verbose)
+        curve = _Curve.of(name, classifier, axis, (learn, judge), confidence)
+        rows, slacks = curve.rows, curve.slacks(tolerances)
+        trained = isinstance(classifier, FairInprocessor)
+        points += curve.trained(slacks, verbose) if trained else curve.solved(slacks, dense, mixed, verbose)
     compared = tuple(rows.other(name, value, judge) for name, value in (others or {}).items())
-    return Frontier(
-        constraint,
-        tuple(points),
-        compared,
-        confidence,
-        rows.n_counted,
-        sum(point.origin != "mixture" for point in points),
-        library_of(X, y, sensitive_features),
-        None if over is None else axis.label,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Learned:
-    """The stages of `fit` that all tolerances share."""
-
-    data: TrainingData
-    posteriors: LearnedPosteriors
-    seed: int
-
-    @classmethod
-    def by(cls, classifier: FairClassifier, rows: LabelledRows) -> _Learned:
-        settings = classifier.settings()
-        data = read_training_data(settings, rows.X, rows.y, rows.sensitive, None)
-        seed = draw_seed(classifier.random_state)
-        return cls(data, learn_posteriors(settings, data, seed=seed), seed)
-
-    def problem(self, constraint: Constraint, cost: Any) -> FairnessProblem:
-        return self.posteriors.problem(constraint, cost, self.data.compared)
+    library, label = library_of(X, y, sensitive_features), None if over is None else axis.label
+    return Frontier(constraint, tuple(points), compared, confidence, rows.n_counted, library, label)
 
 
 def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any) -> Constraint:
@@ -202,114 +170,120 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any
     return first
 
 
-def _slacks(classifier: FairClassifier, learned: _Learned, axis: Axis, tolerances: Any) -> list[float]:
-    """Tolerances or bounds as slacks, tightest first."""
-    if tolerances is not None and not isinstance(tolerances, Integral):
-        return sorted(axis.number(float(value)) for value in tolerances)
-    default = _POINTS if isinstance(classifier, FairPostprocessor) else _TRAININGS
-    plain = learned.problem(axis.at(1.0), classifier.cost).solve()
-    if axis.bound is None:
-        narrowest, widest = 0.0, _disparity(axis.constraint, plain.rates)
-    else:
-        narrowest, widest = _strictest(classifier, learned, axis), axis.number(axis.expected(plain.rates))
-        widest = widest if widest > narrowest + _SAME else 1.0  # it binds nowhere
-    count = int(tolerances or default)
-    return [float(slack) for slack in np.linspace(narrowest, max(widest, 1e-6), count)]
-
-
-def _strictest(classifier: FairClassifier, learned: _Learned, axis: Axis) -> float:
-    """Slack of the strictest bound that can be satisfied."""
-    try:
-        learned.problem(axis.at(0.0), classifier.cost).solve()
-    except InfeasibleError as error:
-        if axis.parameter not in error.nearest:
-            raise
-        return axis.number(error.nearest[axis.parameter])
-    return 0.0
-
-
 def _disparity(constraint: Constraint, rates: CellRates) -> float:
     """Distance from parity, by the notion that is furthest from it."""
     found = [one for notion in constraint.notions for one in notion.measure(rates)]
     return max(one.difference if one.measure == "difference" else 1 - one.ratio for one in found)
 
 
-def _expected(axis: Axis, rates: CellRates, slack: float) -> dict[str, float]:
-    """Expected accuracy and disparity under the posteriors; empty if notions mix differences and ratios."""
-    if axis.bound is not None:
-        return {"expected_accuracy": 1 - 2 * rates.risk(), "expected_rate": axis.expected(rates)}
-    constraint = axis.constraint
-    measures = {notion.compares_by for notion in constraint.notions}
-    if len(measures) > 1:
-        return {}
-    # If almost no one or everyone is selected, a ratio is a quotient of rounding errors.
-    disparity, ratio = min(_disparity(constraint, rates), slack), measures == {"ratio"}
-    return {
-        "expected_accuracy": 1 - 2 * rates.risk(),
-        "expected_disparity": 1 - disparity if ratio else disparity,
-    }
+@dataclass(frozen=True, eq=False)
+class _Curve:
+    """A classifier with the stages of `fit` that all tolerances share, and the rows that judge it."""
 
+    name: str
+    classifier: FairClassifier
+    data: TrainingData
+    learned: LearnedPosteriors
+    seed: int
+    rows: HeldOutRows
 
-def _forecast(
-    learned: _Learned, rows: HeldOutRows, constraint: Constraint, rates: CellRates, by: Any
-) -> float:
-    """The disparity that the test rows are likely to show, by the notion that is furthest from parity."""
-    if rows.axis.bound is not None:
-        return math.nan
-    new = forecast(constraint, learned.data, learned.posteriors, rates, by).on(rows.n_counted)
-    found = [one for one in new.expected if one.measure != "bound" and not math.isnan(one.value)]
-    worst = max(found, key=lambda one: one.value if one.measure == "difference" else 1 - one.value)
-    return worst.value
+    @classmethod
+    def of(
+        cls, name: str, classifier: FairClassifier, axis: Axis, rows: Sequence[Rows], confidence: float
+    ) -> _Curve:
+        learn, judge = rows
+        settings, seed = classifier.settings(), draw_seed(classifier.random_state)
+        data = read_training_data(settings, learn.X, learn.y, learn.sensitive, None)
+        learned = learn_posteriors(settings, data, seed=seed)
+        held_out = HeldOutRows.read(classifier, data, judge, axis, confidence)
+        return cls(name, classifier, data, learned, seed, held_out)
 
+    def problem(self, slack: float) -> FairnessProblem:
+        return self.learned.problem(self.rows.axis.at(slack), self.classifier.cost, self.data.compared)
 
-def _solved_curve(
-    name: str,
-    classifier: FairPostprocessor,
-    learned: _Learned,
-    rows: HeldOutRows,
-    slacks: list[float],
-    *,
-    warm: bool,
-    mixed: bool,
-    verbose: bool,
-) -> list[Point]:
-    """Solve all tolerances, loosest first, or some of them with mixtures in between.
+    def slacks(self, tolerances: Any) -> list[float]:
+        """Tolerances or bounds as slacks, tightest first."""
+        axis = self.rows.axis
+        if tolerances is not None and not isinstance(tolerances, Integral):
+            return sorted(axis.number(float(value)) for value in tolerances)
+        plain = self.problem(1.0).solve()
+        if axis.bound is None:
+            narrowest, widest = 0.0, _disparity(axis.constraint, plain.rates)
+        else:
+            narrowest, widest = self._strictest(), axis.number(axis.expected(plain.rates))
+            widest = widest if widest > narrowest + _SAME else 1.0  # it binds nowhere
+        count = int(tolerances or (_TRAININGS if isinstance(self.classifier, FairInprocessor) else _POINTS))
+        return [float(slack) for slack in np.linspace(narrowest, max(widest, 1e-6), count)]
 
-    With `warm`, each starts from the one before, which is faster. Without it, each is exactly the solution of
-    `fit`: if several rules are optimal, the start decides between them.
-    """
-    groups, access, model = learned.data.groups, learned.data.access, learned.posteriors.model
-    cells = model.cells(rows.visible.X, access.allowed(groups, rows.visible.known))
-    posteriors = access.posteriors(groups, cells, rows.codes % len(groups), rows.visible.strata)
-    # The bound of a mixture holds for optima, and where the smallest risk is convex.
-    mixed = mixed and rows.axis.convex
-    last = len(slacks) - 1
-    knots = sorted({*range(0, last, _EVERY if mixed else 1), last}, reverse=True)
-    points: dict[int, Point] = {}
-    problem, solution = learned.problem(rows.axis.at(slacks[last]), classifier.cost), None
-    varying = rows.axis.varying(problem)
-    for k in track(iter(knots), what=f"solving, {name}", total=len(knots), verbose=verbose):
-        problem = problem.under(rows.axis.at(slacks[k]))
-        solution = problem.solve(start=solution if warm else None)
-        rule = ScoredRows(learned.posteriors).rule(solution, learned.seed)
-        points[k] = rows.point(
-            name,
-            slacks[k],
-            rows.count(rule.selection(posteriors)),
-            prices={row: abs(price) for row, price in solution.shadow_prices.items() if row in varying},
-            risk=solution.certificate.objective,
-            bound=solution.certificate.bound,
-            **_expected(rows.axis, solution.rates, slacks[k]),
-            forecast=_forecast(learned, rows, problem.constraint, solution.rates, solution.rule),
-            rules=(rule,),
-            aware=access.knows(groups),
-        )
-    for k in range(len(slacks)):
-        if k not in points:
-            low = max(knot for knot in knots if knot < k)
-            high = min(knot for knot in knots if knot > k)
+    def _strictest(self) -> float:
+        """Slack of the strictest bound that can be satisfied."""
+        try:
+            self.problem(0.0).solve()
+        except InfeasibleError as error:
+            if self.rows.axis.parameter not in error.nearest:
+                raise
+            return self.rows.axis.number(error.nearest[self.rows.axis.parameter])
+        return 0.0
+
+    def _expected(self, rates: CellRates, slack: float) -> dict[str, float]:
+        """Expected accuracy and disparity under the posteriors; empty if notions mix both measures."""
+        found, constraint = {"expected_accuracy": 1 - 2 * rates.risk()}, self.rows.axis.constraint
+        if self.rows.axis.bound is not None:
+            return found | {"expected_rate": self.rows.axis.expected(rates)}
+        if len({notion.compares_by for notion in constraint.notions}) > 1:
+            return {}
+        # If almost no one or everyone is selected, a ratio is a quotient of rounding errors.
+        return found | {
+            "expected_disparity": self.rows.axis.number(min(_disparity(constraint, rates), slack))
+        }
+
+    def _forecast(self, constraint: Constraint, rates: CellRates, by: Any) -> float:
+        """The disparity that the test rows are likely to show, by the notion furthest from parity."""
+        if self.rows.axis.bound is not None:
+            return math.nan
+        new = forecast(constraint, self.data, self.learned, rates, by).on(self.rows.n_counted)
+        found = [one for one in new.expected if one.measure != "bound" and not math.isnan(one.value)]
+        return max(found, key=lambda one: one.value if one.measure == "difference" else 1 - one.value).value
+
+    def solved(self, slacks: list[float], warm: bool, mixed: bool, verbose: bool) -> list[Point]:
+        """Solve all tolerances, loosest first, or some of them with mixtures in between.
+
+        With `warm`, each starts from the one before, which is faster. Without it, each is exactly the
+        solution of `fit`: if several rules are optimal, the start decides between them.
+        """
+        rows, groups, access = self.rows, self.data.groups, self.data.access
+        cells = self.learned.model.cells(rows.visible.X, access.allowed(groups, rows.visible.known))
+        posteriors = access.posteriors(groups, cells, rows.codes % len(groups), rows.visible.strata)
+        # The bound of a mixture holds for optima, and where the smallest risk is convex.
+        last, every = len(slacks) - 1, _EVERY if mixed and self.rows.axis.convex else 1
+        knots = sorted({*range(0, last, every), last}, reverse=True)
+        points: dict[int, Point] = {}
+        problem, solution = self.problem(slacks[last]), None
+        varying = self.rows.axis.varying(problem)
+        for k in track(iter(knots), what=f"solving, {self.name}", total=len(knots), verbose=verbose):
+            problem = problem.under(self.rows.axis.at(slacks[k]))
+            solution = problem.solve(start=solution if warm else None)
+            rule = ScoredRows(self.learned).rule(solution, self.seed)
+            prices = {row: abs(price) for row, price in solution.shadow_prices.items() if row in varying}
+            proof, counted = solution.certificate, rows.count(rule.selection(posteriors))
+            found = self._expected(solution.rates, slacks[k])
+            found["forecast"] = self._forecast(problem.constraint, solution.rates, solution.rule)
+            found |= {"risk": proof.objective, "bound": proof.bound}
+            made = {"rules": (rule,), "aware": access.knows(groups)}
+            points[k] = rows.point(self.name, slacks[k], counted, prices=prices, **found, **made)
+        for k in sorted({*range(last)} - {*knots}):
+            low, high = max(knot for knot in knots if knot < k), min(knot for knot in knots if knot > k)
             points[k] = _mixed(rows, slacks[k], (slacks[low], points[low]), (slacks[high], points[high]))
-    return [points[k] for k in range(len(slacks))]
+        return [points[k] for k in range(len(slacks))]
+
+    def trained(self, slacks: list[float], verbose: bool) -> Iterator[Point]:
+        rows = self.rows
+        for slack in track(iter(slacks), what=f"training, {self.name}", total=len(slacks), verbose=verbose):
+            asked: Any = (self.classifier, self.rows.axis.at(slack), self.data, self.learned)
+            found = train_fair(*asked, seed=self.seed)
+            expected = self._forecast(found.constraint, found.rates, found.selection)
+            counted = rows.count(found.model.choose(rows.visible.X) == 1)
+            yield rows.point(self.name, slack, counted, bound=found.certificate.bound, forecast=expected)
 
 
 def _mixed(rows: HeldOutRows, slack: float, low: tuple[float, Point], high: tuple[float, Point]) -> Point:
@@ -322,34 +296,10 @@ def _mixed(rows: HeldOutRows, slack: float, low: tuple[float, Point], high: tupl
 
     sums = first.counted.sums.copy()
     sums[:, 1] = mean(sums[:, 1], second.counted.sums[:, 1])
-    counted = replace(first.counted, sums=sums)
-    bounds = (
-        first.bound - (slack - a) * sum(first.prices.values()),
-        second.bound + (b - slack) * sum(second.prices.values()),
-    )
+    below = first.bound - (slack - a) * sum(first.prices.values())
+    above = second.bound + (b - slack) * sum(second.prices.values())
+    names = ("risk", "expected_accuracy", "expected_disparity", "expected_rate", "forecast")
+    means = {name: mean(getattr(first, name), getattr(second, name)) for name in names}
     prices = {row: mean(price, second.prices.get(row, 0.0)) for row, price in first.prices.items()}
-    risk = mean(first.risk, second.risk)
-    expected = {
-        name: mean(getattr(first, name), getattr(second, name))
-        for name in ("expected_accuracy", "expected_disparity", "expected_rate", "forecast")
-    }
-    both = {**expected, "rules": (*first.rules, *second.rules), "aware": first.aware}
-    return rows.point(first.curve, slack, counted, prices=prices, risk=risk, bound=max(bounds), **both)
-
-
-def _trained_curve(
-    name: str,
-    classifier: FairInprocessor,
-    learned: _Learned,
-    rows: HeldOutRows,
-    slacks: list[float],
-    *,
-    verbose: bool,
-) -> Iterator[Point]:
-    for slack in track(iter(slacks), what=f"training, {name}", total=len(slacks), verbose=verbose):
-        asked = rows.axis.at(slack)
-        trained = train_fair(classifier, asked, learned.data, learned.posteriors, seed=learned.seed)
-        decided = trained.model.choose(rows.visible.X) == 1
-        expected = _forecast(learned, rows, trained.constraint, trained.rates, trained.selection)
-        counted = rows.count(decided)
-        yield rows.point(name, slack, counted, bound=trained.certificate.bound, forecast=expected)
+    both = {"rules": (*first.rules, *second.rules), "aware": first.aware, "bound": max(below, above)}
+    return rows.point(first.curve, slack, replace(first.counted, sums=sums), prices=prices, **means, **both)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evenhand.auditing.comparison import Comparison
+from evenhand.auditing.export import plain
 from evenhand.auditing.figure_tables import TablesWithNotes
 from evenhand.auditing.group_rates import Finding, Rate, find
 from evenhand.auditing.tally import Tally
@@ -147,8 +148,6 @@ class Frontier(TablesWithNotes):
         Of the intervals.
     n_rows : int
         Number of test rows.
-    n_solved : int
-        Number of points that were solved or trained; the others are mixtures.
     over : str or None
         The bound that varies, such as "selection rate, at most"; None if the tolerance does.
 
@@ -168,7 +167,6 @@ class Frontier(TablesWithNotes):
     others: tuple[Point, ...]
     confidence: float
     n_rows: int
-    n_solved: int
     library: Library | None = None
     over: str | None = None
 
@@ -179,6 +177,11 @@ class Frontier(TablesWithNotes):
         if self.over is not None or found is None:
             return "bound"
         return "difference" if found.measure == "difference" else "ratio"
+
+    @property
+    def n_solved(self) -> int:
+        """Number of points that were solved or trained; the others are mixtures."""
+        return sum(point.origin != "mixture" for point in self.points)
 
     @property
     def notions(self) -> str:
@@ -204,9 +207,8 @@ class Frontier(TablesWithNotes):
                 **_limits("disparity", worst or _UNKNOWN),
                 "expected_accuracy": point.expected_accuracy,
                 "expected_disparity": point.expected_disparity,
-                "group": None if worst is None or worst.group is None else str(worst.group),
-                "side": None if worst is None else worst.side,
-                "verdict": None if worst is None else worst.verdict,
+                "group": str(worst.group) if worst and worst.group else None,
+                **{name: getattr(worst, name, None) for name in ("side", "verdict")},
                 "price": point.price,
                 "binding": "; ".join(map(str, point.binding())),
                 "risk": point.risk,
@@ -215,25 +217,18 @@ class Frontier(TablesWithNotes):
             if self.over is not None:
                 row |= {"over": self.over, **_limits("rate", point.rate or _UNKNOWN)}
                 row["expected_rate"] = point.expected_rate
-            found.append({key: _known(value) for key, value in row.items()})
+            found.append(plain(row))
         return found
 
     def price_records(self) -> list[dict[str, Any]]:
         """Accuracy gained by what is easier by 0.01, for each binding constraint of each point."""
-        return [
-            {
-                "curve": point.curve,
-                "tolerance": point.tolerance,
-                "group": str(name.group),
-                "notion": name.notion,
-                "statistic": name.statistic,
-                "price": 0.02 * price,
-            }
-            for point in self.points
-            if not point._exact
-            for name, price in point.prices.items()
-            if price > _BINDS
-        ]
+        found = []
+        for point in (point for point in self.points if not point._exact):
+            where = {"curve": point.curve, "tolerance": point.tolerance}
+            for name, price in point.prices.items():
+                what = {"group": str(name.group), "notion": name.notion, "statistic": name.statistic}
+                found += [{**where, **what, "price": 0.02 * price}] if price > _BINDS else []
+        return found
 
     def to_frame(self, *, backend: Library | None = None) -> Any:
         """Table with one row per point.
@@ -269,10 +264,10 @@ class Frontier(TablesWithNotes):
         -------
         altair.LayerChart
         """
-        from evenhand.charts import frontier_chart  # noqa: PLC0415  (needs an extra
+        from evenhand.charts import frontier_chart  # noqa: PLC0415  (needs an extra)
 
-        arguments = chart_arguments(self.records(), self.measure, self.over or self.notions)
-        return frontier_chart(**arguments, confidence=self.confidence)
+        shown = chart_arguments(self.records(), self.measure, self.over or self.notions)
+        return frontier_chart(**shown, confidence=self.confidence)
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(point.curve for point in (*self.points, *self.others)))
@@ -286,14 +281,10 @@ class Frontier(TablesWithNotes):
 
     def notes(self) -> list[str]:
         """What varies, if it is a bound, and how many points are mixtures."""
-        found = [] if self.over is None else [f"What varies is the bound: {self.over}."]
-        mixed = sum(point.origin == "mixture" for point in self.points)
-        if mixed:
-            found.append(
-                f"{mixed} of {len(self.points)} points are mixtures: a random choice between the two solved "
-                "neighbours."
-            )
-        return found
+        mixed = len(self.points) - self.n_solved
+        told = f"{mixed} of {len(self.points)} points are mixtures: a random choice between the two solved"
+        over = [] if self.over is None else [f"What varies is the bound: {self.over}."]
+        return over + ([f"{told} neighbours."] if mixed else [])
 
     def blocks(self) -> Iterator[list[list[str]]]:
         """The table as text: a few evenly spaced points of each curve, then other classifiers."""
@@ -304,21 +295,14 @@ class Frontier(TablesWithNotes):
         gains = f"0.01 {'less' if less else 'more'} gains"
         names = dict.fromkeys(point.curve for point in self.points)
         shown = [point for name in names for point in _spread(self.curve(name), _SHOWN)]
-        yield [
-            ["curve", varied, "forecast", measured, "accuracy", gains, "verdict"],
-            *(
-                [
-                    f"{point.curve} (mixture)" if point.origin == "mixture" else point.curve,
-                    "" if point.tolerance is None else f"{point.tolerance:.4f}",
-                    _or_dash(point.forecast),
-                    _with_interval(point.measured),
-                    _with_interval(point.accuracy),
-                    _or_dash(point.price),
-                    (point.comparison and point.comparison.verdict) or "",
-                ]
-                for point in (*shown, *self.others)
-            ),
-        ]
+        lines = [["curve", varied, "forecast", measured, "accuracy", gains, "verdict"]]
+        for point in (*shown, *self.others):
+            name = f"{point.curve} (mixture)" if point.origin == "mixture" else point.curve
+            tolerance = "" if point.tolerance is None else f"{point.tolerance:.4f}"
+            numbers = _with_interval(point.measured), _with_interval(point.accuracy), _or_dash(point.price)
+            verdict = (point.comparison and point.comparison.verdict) or ""
+            lines.append([name, tolerance, _or_dash(point.forecast), *numbers, verdict])
+        yield lines
 
     def _repr_html_(self) -> str:
         return super()._repr_html_() + inline_svg(self.plot)
@@ -335,12 +319,9 @@ def chart_arguments(
         return {"records": records, "x_title": f"mean {measure}, {notion}", "measure": measure}
     names = {f"disparity{end}": f"rate{end}" for end in ("", "_low", "_high")}
     names["expected_disparity"] = "expected_rate"
-    return {
-        "records": [record | {key: record[rate] for key, rate in names.items()} for record in records],
-        "x_title": notion,
-        "measure": measure,
-        "title": "What a bound costs in accuracy",
-    }
+    shown = [record | {key: record[rate] for key, rate in names.items()} for record in records]
+    title = "What a bound costs in accuracy"
+    return {"records": shown, "x_title": notion, "measure": measure, "title": title}
 
 
 def _limits(name: str, rate: Rate | Comparison) -> dict[str, float]:
@@ -356,10 +337,6 @@ def _spread(points: tuple[Point, ...], most: int) -> list[Point]:
     """A few evenly spaced points, including both ends."""
     places = {round(k * (len(points) - 1) / (most - 1)) for k in range(most)}
     return [points[k] for k in sorted(places)]
-
-
-def _known(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _or_dash(value: float) -> str:

@@ -32,7 +32,7 @@ from evenhand.tradeoff.frontier import Point
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledRows:
+class Rows:
     """Rows as passed to `fit`: features, labels and sensitive features."""
 
     X: Any
@@ -40,14 +40,12 @@ class LabelledRows:
     sensitive: Any
 
 
-def split_rows(
-    data: LabelledRows, test: Sequence[Any] | None, share: float, seed: int
-) -> tuple[LabelledRows, LabelledRows]:
+def split_rows(data: Rows, test: Sequence[Any] | None, share: float, seed: int) -> tuple[Rows, Rows]:
     """Rows to learn from and held-out rows: those of `test`, or a random fraction of the data.
 
     Parameters
     ----------
-    data : LabelledRows
+    data : Rows
     test : (X, y) or (X, y, sensitive_features), or None
     share : float
         Fraction of rows to hold out, if `test` is None.
@@ -55,20 +53,18 @@ def split_rows(
 
     Returns
     -------
-    learn, held_out : LabelledRows
+    learn, held_out : Rows
     """
     if test is not None:
         if not isinstance(test, tuple | list) or len(test) not in (2, 3):
             raise InputError("test must be (X, y) or (X, y, sensitive_features).")
-        return data, LabelledRows(test[0], test[1], test[2] if len(test) == 3 else None)
+        return data, Rows(test[0], test[1], test[2] if len(test) == 3 else None)
     X, y, sensitive = data.X, data.y, data.sensitive
     check_fraction("test_share", share)
     check_rows({"X": X, "y": y, "sensitive_features": sensitive})
     labels = np.asarray(y)
-    learn, judge = (
-        LabelledRows(_take(X, rows), labels[rows], _take(sensitive, rows))
-        for rows in random_split(len(labels), share, seed)
-    )
+    halves = random_split(len(labels), share, seed)
+    learn, judge = (Rows(_take(X, rows), labels[rows], _take(sensitive, rows)) for rows in halves)
     return learn, judge
 
 
@@ -96,27 +92,21 @@ class HeldOutRows:
 
     @classmethod
     def read(
-        cls,
-        classifier: FairClassifier,
-        learned_from: TrainingData,
-        rows: LabelledRows,
-        axis: Axis,
-        confidence: float,
+        cls, classifier: FairClassifier, data: TrainingData, rows: Rows, axis: Axis, confidence: float
     ) -> HeldOutRows:
         """Read and check the rows, with groups and classes of the training data."""
-        groups, classes = learned_from.groups, learned_from.classes
-        where = classifier.settings().columns
-        columns = (
-            columns_of(rows.X, where)
-            if where is not None
-            else named_columns(rows.sensitive, what="sensitive_features", default_name="sensitive_feature")
-        )
+        groups, classes, where = data.groups, data.classes, classifier.settings().columns
+        if where is not None:
+            columns = columns_of(rows.X, where)
+        else:
+            what = "sensitive_features"
+            columns = named_columns(rows.sensitive, what=what, default_name="sensitive_feature")
         check_rows({"X": rows.X, "y": rows.y, "sensitive_features": columns})
         positive = read_labels(rows.y, pos_label=classes[1]).positive
         codes = groups.encode(columns)
         shown = rows.sensitive if where is None and classifier.aware is not False else None
-        visible = learned_from.access.read(classifier, rows.X, shown)
-        strata = learned_from.access.strata
+        visible = data.access.read(classifier, rows.X, shown)
+        strata = data.access.strata
         if strata is not None and visible.strata is not None:
             if (visible.strata < 0).any():
                 raise InputError(
@@ -127,23 +117,15 @@ class HeldOutRows:
         return cls(axis, confidence, groups, codes, positive, classes, visible)
 
     @property
-    def _counted(self) -> slice | NDArray[np.bool_]:
-        """Rows that are in a group; those that lack a sensitive value may be excluded."""
-        return slice(None) if self.groups.missing != "exclude" else self.codes >= 0
-
-    @property
     def n_counted(self) -> int:
-        """Number of rows that are counted."""
-        return len(self.codes[self._counted])
+        """Number of rows that are counted: those in a group, as rows may lack a sensitive value."""
+        return int((self.codes >= 0).sum())
 
     def count(self, selection: NDArray[Any]) -> Tally:
         """Counts of the decisions by group and label."""
-        rows = self._counted
-        return tally(
-            Decisions(
-                self.groups, self.codes[rows], self.positive[rows], selection[rows], classes=self.classes
-            )
-        )
+        rows = np.flatnonzero(self.codes >= 0)
+        codes, positive = self.codes[rows], self.positive[rows]
+        return tally(Decisions(self.groups, codes, positive, selection[rows], classes=self.classes))
 
     def point(self, curve: str, slack: float | None, counted: Tally, **more: Any) -> Point:
         """The point of a classifier, with intervals and a verdict."""
@@ -153,15 +135,14 @@ class HeldOutRows:
             (compare_in_strata if notion.controls else compare)(notion, counted, self.confidence, judge=judge)
             for notion in asked.notions
         ]
-        worst = max(found, key=_distance, default=None)
-        everyone = np.ones((1, len(self.groups)), np.bool_)
+        worst, everyone = max(found, key=_distance, default=None), np.ones((1, len(self.groups)), np.bool_)
         error = counted.share(ERROR, everyone).estimate(critical_value(self.confidence))
         accuracy = Rate(*(1 - float(limit[0]) for limit in (error.value, error.high, error.low)))
         tolerance = None if slack is None else self.axis.number(slack)
         prices, rate = more.pop("prices", {}), self.axis.rate(counted, self.confidence)
         return Point(curve, tolerance, counted, accuracy, worst, prices, rate=rate, **more)
 
-    def other(self, name: str, value: Any, data: LabelledRows) -> Point:
+    def other(self, name: str, value: Any, data: Rows) -> Point:
         """The point of a classifier, or of predictions, from elsewhere."""
         given = value.predict(data.X) if hasattr(value, "predict") else value
         selection = read_selection(given, classes=self.classes, what=f"predictions of {name!r}")

@@ -78,6 +78,7 @@ def audit(
     from evenhand.cli.junit import write_junit  # noqa: PLC0415  (start-up time)
     from evenhand.cli.required import against_reference, read_groups, requirement  # noqa: PLC0415
     from evenhand.cli.table_files import reading  # noqa: PLC0415
+    from evenhand.cli.table_rows import positive_label  # noqa: PLC0415
 
     constraint = requirement(required, table)
     if required.no_worse and before is None:
@@ -94,7 +95,8 @@ def audit(
         columns = [prediction, score, label, weight, before]
         given = read_groups(table, sensitive, bands, required, columns)
         features, rows = given.features, given.rows
-        pos_label = _positive_label(rows, positive, label, None if threshold is not None else prediction)
+        decided = None if threshold is not None else prediction
+        pos_label = positive_label(rows, positive, label, decided)
         settings: dict[str, Any] = {
             "reference": given.reference,
             "confidence": confidence,
@@ -104,13 +106,8 @@ def audit(
         if score is not None:
             known = None if label is None else pos_label
             with in_options({"scores": "--score"}):
-                read = rows.select(*dict.fromkeys([*filter(None, (label, score)), *features])).collect()
                 more["scores"] = eh.audit_scores(
-                    None if label is None else read[label],
-                    read[score],
-                    read.select(features),
-                    pos_label=known,
-                    **settings,
+                    label, score, features, data=rows, pos_label=known, **settings
                 )
         if prediction is None:
             _print(None, None, more, as_json=run.as_json)
@@ -151,16 +148,6 @@ def audit(
         write_junit(gate.junit, found, name=table.name, fail_on=gate.fails_on, tests=more.get("significance"))
         print_note(f"JUnit: {gate.junit}")
     return exit_code(found, fail_on=gate.fails_on)
-
-
-def _positive_label(rows: Any, positive: str | None, label: str | None, decision: str | None) -> Any:
-    """The positive label as a value of its column; that of decisions if labels are not known."""
-    from evenhand.cli.table_rows import as_value, default_positive, distinct_values  # noqa: PLC0415
-
-    column = label or decision
-    if positive is not None and column is not None:
-        return as_value(distinct_values(rows, column), positive)
-    return default_positive(rows, decision) if label is None and decision is not None else positive
 
 
 def _print(found: Audit | None, ratios: Any, more: dict[str, Any], *, as_json: bool) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import Parameter
 
 import evenhand as eh
-from evenhand._atomic import written_at_once
 from evenhand.cli.exit_codes import VIOLATED
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import Bands, Flag, Json, Names, Required
@@ -61,7 +60,6 @@ def monitor(
     batch: str | None = None,
     late: Flag = False,
     fail_on: Literal["alarm", "drift"] | None = None,
-    prometheus: Path | None = None,
     config: Path | None = None,
     as_json: Json = False,
 ) -> int:
@@ -87,14 +85,12 @@ def monitor(
         The rows were counted before without labels; only their labels are counted.
     fail_on
         Exit with 3 if there is an alarm, or also if people are no longer those of the fit.
-    prometheus
-        File for the figures in the text format of Prometheus, written anew each time.
     config
         TOML file of options, with a table for each command. Options of the call take precedence.
     as_json
         Print JSON instead of a line.
     """
-    check_paths([state, table, stream.model, config], [prometheus], force=True)
+    check_paths([table, stream.model, config], [state], force=True)
     if state.exists():
         if stream != Stream() or required != Required() or confidence is not None:
             raise InputError(
@@ -112,9 +108,6 @@ def monitor(
         with in_options({"y_pred": "--prediction", "y_true": "--label", "late=True": "--late"}):
             _count(found, table, time=time, batch=batch, late=late)
         found.save(state)
-    if prometheus is not None:
-        with written_at_once(prometheus) as unfinished:
-            unfinished.write_text(found.to_prometheus(), encoding="utf-8")
     shown = found.headline if table is not None else repr(found)
     print_result(json.dumps(found.to_dict()) if as_json else "\n".join(map(visible, shown.splitlines())))
     told = found.alarm is not None or (fail_on == "drift" and found.drift is not None)
@@ -124,7 +117,7 @@ def monitor(
 def _made(table: Path, stream: Stream, required: Required, confidence: float) -> Monitor:
     """A monitor, with the columns that it reads from files."""
     from evenhand.cli.required import against_reference, read_groups, requirement  # noqa: PLC0415  (start-up time)
-    from evenhand.cli.table_rows import as_value, default_positive, distinct_values  # noqa: PLC0415
+    from evenhand.cli.table_rows import positive_label  # noqa: PLC0415
 
     names = {"prediction": stream.prediction, "label": stream.label}
     edges: dict[str, Any]
@@ -146,10 +139,7 @@ def _made(table: Path, stream: Stream, required: Required, confidence: float) ->
         decided = stream.label or str(stream.prediction)
         given = read_groups(table, stream.sensitive, stream.bands, required, [stream.prediction, decided])
         features, controls, edges = given.features, given.controls, dict(given.bands)
-        if stream.positive is not None:
-            positive = as_value(distinct_values(given.rows, decided), stream.positive)
-        else:
-            positive = default_positive(given.rows, decided) if stream.label is None else None
+        positive = positive_label(given.rows, stream.positive, stream.label, stream.prediction)
         constraint = against_reference(constraint, required, given.reference)
         found = eh.Monitor(constraint, confidence=confidence, pos_label=positive, missing=required.missing)
     bands = {name: list(part) for name, part in edges.items()}

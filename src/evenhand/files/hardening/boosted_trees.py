@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.exceptions import UntrustedFileError
-from evenhand.files.hardening.indices import lead_on
+from evenhand.files.hardening.indices import MISPLACED, lead_on, require
 
 _PER_NODE = (
     *("split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child"),
@@ -39,7 +39,7 @@ def check_lightgbm(text: Any) -> None:
         As written by ``Booster.model_to_string``.
     """
     try:
-        _require(isinstance(text, str) and text.isascii())
+        require(isinstance(text, str) and text.isascii())
         start = text.index("\nTree=") + 1
         header = _lines(text[:start])
         last, classes, per_round = (
@@ -47,7 +47,7 @@ def check_lightgbm(text: Any) -> None:
             for name in ("max_feature_idx", "num_class", "num_tree_per_iteration")
         )
         sizes, features = _ints(header["tree_sizes"]), last + 1
-        _require(
+        require(
             *(len(header[name].split(" ")) == features for name in ("feature_names", "feature_infos")),
             *(int(n) == classes for n in re.findall(r"num_class:(\d+)", header.get("objective", ""))),
             per_round == classes and 1 <= classes <= 10**5 and len(sizes) % classes == 0,
@@ -56,14 +56,9 @@ def check_lightgbm(text: Any) -> None:
         for k, size in enumerate(sizes.tolist()):
             _check_tree(_lines(text[start : start + size], f"Tree={k}"), features)
             start += size
-        _require(text.startswith("end of trees", start))
+        require(text.startswith("end of trees", start))
     except (ValueError, KeyError):
-        raise _refusal("lightgbm") from None
-
-
-def _require(*conditions: Any) -> None:
-    if not all(conditions):
-        raise ValueError
+        raise UntrustedFileError(MISPLACED) from None
 
 
 def _lines(text: str, first: str = "tree") -> dict[str, str]:
@@ -71,20 +66,20 @@ def _lines(text: str, first: str = "tree") -> dict[str, str]:
     heading, *lines = text.split("\n")
     pairs = [line.split("=", 1) for line in lines if line]
     found = {pair[0]: pair[-1] for pair in pairs}
-    _require(heading == first, len(found) == len(pairs))
+    require(heading == first, len(found) == len(pairs))
     return found
 
 
 def _ints(text: str, count: int | None = None) -> np.ndarray[Any, np.dtype[np.int64]]:
     words = text.split(" ") if text else []
-    _require(count in (None, len(words)), *map(_INT.fullmatch, words))
+    require(count in (None, len(words)), *map(_INT.fullmatch, words))
     return np.array([int(word) for word in words], dtype=np.int64)
 
 
 def _check_tree(tree: dict[str, str], features: int) -> None:
     leaves, categorical = (int(_ints(tree[name], 1)[0]) for name in ("num_leaves", "num_cat"))
     nodes = leaves - 1
-    _require(
+    require(
         leaves >= 1 and categorical >= 0 and tree["is_linear"] == "0",
         *(len(tree[name].split()) == nodes for name in _PER_NODE),
         *(len(tree[name].split()) == leaves for name in _PER_LEAF[: None if nodes else 1]),
@@ -93,17 +88,17 @@ def _check_tree(tree: dict[str, str], features: int) -> None:
         _ints(tree[name], nodes) for name in ("left_child", "right_child", "split_feature", "decision_type")
     )
     for child in (left, right):  # negative numbers are leaves
-        _require((lead_on(child, nodes) | ((child < 0) & (child >= -leaves))).all())
-    _require(((split >= 0) & (split < features) & (kind >= 0) & (kind < 16)).all())
+        require((lead_on(child, nodes) | ((child < 0) & (child >= -leaves))).all())
+    require(((split >= 0) & (split < features) & (kind >= 0) & (kind < 16)).all())
     if categorical:
         bounds = _ints(tree["cat_boundaries"], categorical + 1)
-        _require(
+        require(
             bounds[0] == 0,
             (np.diff(bounds) >= 0).all(),
             len(tree["cat_threshold"].split()) == bounds[-1],
         )
     places = [float(word) for word, bits in zip(tree["threshold"].split(), kind, strict=True) if bits & 1]
-    _require(*(0 <= place < categorical for place in places))
+    require(*(0 <= place < categorical for place in places))
 
 
 def check_xgboost(data: Any) -> None:
@@ -124,27 +119,27 @@ def check_xgboost(data: Any) -> None:
         groups = max(int(classes), int(sizes["num_target"]), 1)
         trained = whole["Config"]["learner"]["learner_model_param"]
         softmax = learner["objective"].get("softmax_multiclass_param", {}).get("num_class", classes)
-        _require(
+        require(
             *(trained[name] == sizes[name] for name in ("num_feature", "num_class", "num_target")),
             softmax == classes,
         )
         booster = learner["gradient_booster"]
         if booster["name"] == "gblinear":
-            _require(len(booster["model"]["weights"]) == (features + 1) * groups)
+            require(len(booster["model"]["weights"]) == (features + 1) * groups)
             return
         if booster["name"] == "dart":
-            _require(len(booster["weight_drop"]) == len(booster["gbtree"]["model"]["trees"]))
+            require(len(booster["weight_drop"]) == len(booster["gbtree"]["model"]["trees"]))
             booster = booster["gbtree"]
-        _require(booster["name"] == "gbtree")
+        require(booster["name"] == "gbtree")
         _check_forest(booster["model"], features, groups)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error, OverflowError):
-        raise _refusal("xgboost") from None
+        raise UntrustedFileError(MISPLACED) from None
 
 
 def _check_forest(model: dict[str, Any], features: int, groups: int) -> None:
     trees, info = model["trees"], np.asarray(model["tree_info"], dtype=np.int64)
     rounds = np.asarray(model["iteration_indptr"], dtype=np.int64)
-    _require(
+    require(
         len(trees) == int(model["gbtree_model_param"]["num_trees"]) and info.shape == (len(trees),),
         ((info >= 0) & (info < groups)).all(),
         (np.diff(rounds) >= 0).all() and rounds[0] == 0 and rounds[-1] == len(trees),
@@ -156,7 +151,7 @@ def _check_forest(model: dict[str, Any], features: int, groups: int) -> None:
 def _check_nodes(tree: dict[str, Any], k: int, features: int) -> None:
     shape = tree["tree_param"]
     count = int(shape["num_nodes"])
-    _require(
+    require(
         count >= 1 and shape["size_leaf_vector"] in ("0", "1") and tree["id"] == k,
         int(shape["num_feature"]) == features,
         *(len(tree[name]) == count for name in _OF_NODES),
@@ -164,13 +159,13 @@ def _check_nodes(tree: dict[str, Any], k: int, features: int) -> None:
     left, right, split, kind = (np.asarray(tree[name], dtype=np.int64) for name in _OF_NODES[:4])
     leaf = (left == -1) & (right == -1)
     inside = lead_on(left, count) & lead_on(right, count) & (split >= 0) & (split < features)
-    _require((leaf | inside).all(), np.isin(kind, (0, 1)).all())
+    require((leaf | inside).all(), np.isin(kind, (0, 1)).all())
     nodes, start, size = (
         np.asarray(tree[f"categories{name}"], dtype=np.int64) for name in ("_nodes", "_segments", "_sizes")
     )
     known = np.asarray(tree["categories"], dtype=np.int64)
-    _require(len(nodes) == len(start) == len(size))
-    _require(
+    require(len(nodes) == len(start) == len(size))
+    require(
         np.isin(np.flatnonzero((kind == 1) & ~leaf), nodes).all(),
         ((nodes >= 0) & (nodes < count) & (start >= 0) & (size >= 0) & (start + size <= len(known))).all(),
         ((known >= 0) & (known <= 1 << 24)).all() and (np.diff(nodes) > 0).all(),
@@ -180,12 +175,12 @@ def _check_nodes(tree: dict[str, Any], k: int, features: int) -> None:
 def read_ubjson(data: bytes) -> Any:
     """Parsed binary JSON, as written by xgboost."""
     value, end = _value(data, 1, chr(data[0]), 0)
-    _require(end == len(data))
+    require(end == len(data))
     return value
 
 
 def _value(data: bytes, at: int, mark: str, depth: int) -> tuple[Any, int]:
-    _require(depth <= _DEEPEST)
+    require(depth <= _DEEPEST)
     if mark in _NUMBERS:
         return struct.unpack_from(_NUMBERS[mark], data, at)[0], at + struct.calcsize(_NUMBERS[mark])
     if mark in "ZTF":
@@ -196,18 +191,18 @@ def _value(data: bytes, at: int, mark: str, depth: int) -> tuple[Any, int]:
         return _text(data, at)
     if mark == "[":
         return _array(data, at, depth)
-    _require(mark == "{")
+    require(mark == "{")
     found: dict[str, Any] = {}
     while data[at] != ord("}"):
         key, at = _text(data, at)
-        _require(key not in found)
+        require(key not in found)
         found[key], at = _value(data, at + 1, chr(data[at]), depth + 1)
     return found, at + 1
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
     length, at = _value(data, at + 1, chr(data[at]), _DEEPEST)
-    _require(type(length) is int and 0 <= length <= len(data) - at)
+    require(type(length) is int and 0 <= length <= len(data) - at)
     return data[at : at + length].decode(), at + length
 
 
@@ -215,7 +210,7 @@ def _array(data: bytes, at: int, depth: int) -> tuple[Any, int]:
     if data[at] == ord("$"):
         kind, (count, start) = _NUMBERS[chr(data[at + 1])], _value(data, at + 4, chr(data[at + 3]), depth)
         end = start + count * struct.calcsize(kind)
-        _require(data[at + 2] == ord("#"), count >= 0, end <= len(data))
+        require(data[at + 2] == ord("#"), count >= 0, end <= len(data))
         return np.frombuffer(data[start:end], dtype=kind), end
     items = []
     if data[at] == ord("#"):
@@ -228,7 +223,3 @@ def _array(data: bytes, at: int, depth: int) -> tuple[Any, int]:
         item, at = _value(data, at + 1, chr(data[at]), depth + 1)
         items.append(item)
     return items, at + 1
-
-
-def _refusal(package: str) -> UntrustedFileError:
-    return UntrustedFileError(f"it holds a tree of {package} with branches or features that do not exist.")

@@ -13,6 +13,8 @@ import numpy as np
 
 from evenhand.exceptions import UntrustedFileError
 
+MISPLACED = "it holds a tree with branches or features that do not exist."
+
 
 def check_indices(parts: Any) -> None:
     """Refuse trees that would make scikit-learn's compiled code read out of bounds.
@@ -41,7 +43,7 @@ def check_indices(parts: Any) -> None:
         elif isinstance(found, BaseForest | BaseGradientBoosting) and hasattr(found, "estimators_"):
             trees = np.asarray(found.estimators_, dtype=object)
             if isinstance(found, BaseGradientBoosting):
-                _require(trees.shape[1:] == (found.n_trees_per_iteration_,))
+                require(trees.shape[1:] == (found.n_trees_per_iteration_,))
             for tree in trees.ravel():
                 _check_tree(tree.tree_, found.n_features_in_)
     if not {id(found) for found in objects if isinstance(found, Tree | TreePredictor)} <= checked:
@@ -77,7 +79,7 @@ def _check_tree(tree: Any, n_features: Any) -> int:
     count, left = tree.node_count, tree.children_left
     inside = lead_on(left, count) & lead_on(tree.children_right, count)
     inside &= (tree.feature >= 0) & (tree.feature < tree.n_features)
-    _require(type(n_features) is int, tree.n_features == n_features, count, ((left == -1) | inside).all())
+    require(type(n_features) is int, tree.n_features == n_features, count, ((left == -1) | inside).all())
     return id(tree)
 
 
@@ -86,22 +88,22 @@ def _check_boosted(model: Any) -> Iterator[int]:
 
     n_features, bins = model.n_features_in_, model._bin_mapper
     categorical = np.asarray(bins.is_categorical_)
-    _require(type(n_features) is int)
-    _require(
+    require(type(n_features) is int)
+    require(
         _keeps_width(model, n_features),
         categorical.shape == (n_features,),
         len(bins.bin_thresholds_) == n_features,
     )
     for known in (np.asarray(bins.bin_thresholds_[k]) for k in np.flatnonzero(categorical)):
-        _require(not known.size or (known.min() >= 0 and known.max() <= 255))
+        require(not known.size or (known.min() >= 0 and known.max() <= 255))
     for predictor in (tree for trees in model._predictors for tree in trees):
         nodes, sets = predictor.nodes, np.asarray(predictor.raw_left_cat_bitsets)
-        _require(nodes.dtype == PREDICTOR_RECORD_DTYPE, nodes.ndim == 1, nodes.size, sets.shape[1:] == (8,))
+        require(nodes.dtype == PREDICTOR_RECORD_DTYPE, nodes.ndim == 1, nodes.size, sets.shape[1:] == (8,))
         left, right = (nodes[side].astype(np.int64) for side in ("left", "right"))
         inside = lead_on(left, len(nodes)) & lead_on(right, len(nodes))
         inside &= (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < n_features)
         inside &= (nodes["is_categorical"] == 0) | (nodes["bitset_idx"] < len(sets))
-        _require(((nodes["is_leaf"] != 0) | inside).all())
+        require(((nodes["is_leaf"] != 0) | inside).all())
         yield id(predictor)
 
 
@@ -115,6 +117,7 @@ def _keeps_width(model: Any, n_features: int) -> bool:
         return bool(prepare.transform(np.zeros((1, n_features), dtype=object)).shape == (1, n_features))
 
 
-def _require(*conditions: Any) -> None:
+def require(*conditions: Any) -> None:
+    """Refuse the file unless all conditions hold."""
     if not all(conditions):
-        raise UntrustedFileError("it holds a tree with branches or features that do not exist.")
+        raise UntrustedFileError(MISPLACED)

@@ -4,7 +4,7 @@ from benchmarks.exact import GaussianProblem
 from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
-from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
+from evenhand.estimators.cost_sensitive import RateEstimator, measured, standard_errors
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.posteriors import GroupedScores, StratifiedPosteriors

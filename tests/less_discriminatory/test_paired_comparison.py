@@ -9,8 +9,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import evenhand as eh
-from evenhand.less_discriminatory.deciders import Decider, Rows
-from evenhand.less_discriminatory.paired_comparison import Comparison
+from evenhand.less_discriminatory.paired_comparison import Comparison, Decider, Rows
 
 NAMES = eh.Groups.product({"sex": ["F", "M"]}).members("independent").names
 
