@@ -345,7 +345,6 @@ def changed(values, row, new):
     ("given", "message"),
     [
         ({"y": np.zeros(4000)}, "only one class"),
-        ({"y": np.arange(4000) % 3}, "Only binary classification is supported.*3 classes"),
         ({"y": np.linspace(0, 1, 4000)}, "Unknown label type: continuous"),
         ({"y": changed(TRAIN.y, 5, None)}, "y is missing in 1 of 4,000 rows"),
         ({"y": TRAIN.y[1:]}, "differ in their number of rows: X has 4,000, y has 3,999"),
@@ -363,6 +362,13 @@ def test_bad_inputs_are_refused_as_by_the_postprocessor(given, message):
     for kind in (eh.FairInprocessor, eh.FairPostprocessor):
         with pytest.raises(ValueError, match=message):
             kind(LogisticRegression(), PARITY).fit(**rows)
+
+
+def test_more_than_two_labels_are_refused():
+    with pytest.raises(ValueError, match=r"Only binary classification is supported.*3 classes"):
+        eh.FairInprocessor(LogisticRegression(), PARITY).fit(
+            TRAIN.X, np.arange(4000) % 3, sensitive_features=TRAIN.sensitive
+        )
 
 
 def test_an_unseen_known_group_is_refused():

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evenhand.auditing.action_audit import audit_actions
 from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
 from evenhand.auditing.group_rates import Terms, absent_groups, find
@@ -57,6 +58,7 @@ def audit(
     min_size: int = 0,
     min_count: int = 0,
     threshold: float | Literal["median"] | None = None,
+    actions: Any = None,
 ) -> Audit:
     """Audit decisions: rates of each group, disparities, their uncertainty, and whether a requirement holds.
 
@@ -122,6 +124,11 @@ def audit(
         to `before` too, unless that holds labels. With "median", rows with a score above the median of all
         rows count as selected, and selection rates are the scoring rates of New York City's Local Law 144;
         tables of Dask have no exact median.
+    actions : Costs or sequence, default=None
+        For decisions among several actions, their names; the labels must then be among them, and an action is
+        right if it equals the label. :class:`Costs` name other actions than labels, of which the ones that
+        cost least for a label are right. The rates of the result are those of the actions. Not with `data`,
+        `reference`, `control_features`, `before`, `min_count`, `threshold`, `pos_label` and proxies.
 
     Returns
     -------
@@ -173,7 +180,25 @@ def audit(
     >>> audit("paid", "approved", "sex", data=table).terms.features
     ('sex',)
     """
-    _check_settings(constraint, confidence, min_size, min_count, threshold)
+    _check_settings(constraint, confidence, min_size, min_count, threshold, actions=actions is not None)
+    if actions is not None:
+        refused: tuple[Any, ...] = (data, reference, control_features, before, threshold, pos_label)
+        if any(other is not None for other in refused) or min_count or isinstance(sensitive_features, Proxy):
+            raise InputError(
+                "an audit of several actions takes neither data, reference, control_features, before, "
+                "threshold, pos_label, min_count nor proxies."
+            )
+        return audit_actions(
+            y_true,
+            y_pred,
+            sensitive_features,
+            actions=actions,
+            constraint=constraint,
+            confidence=float(confidence),
+            sample_weight=sample_weight,
+            missing=missing,
+            min_size=min_size,
+        )
     if threshold == "median" and before is not None:
         raise InputError("threshold='median' is about one set of scores: omit before.")
     number = threshold if threshold in (None, "median") else float(threshold)
@@ -286,7 +311,9 @@ def audit_of(
     return Audit(terms, (*findings, *absent), comparisons, library, excluded, people, strata, beside)
 
 
-def _check_settings(constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any) -> None:
+def _check_settings(
+    constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any, *, actions: bool
+) -> None:
     """Raise an InputError unless the settings of an audit are proper."""
     check_fraction("confidence", confidence)
     check_count("min_size", min_size)
@@ -297,7 +324,7 @@ def _check_settings(constraint: Any, confidence: Any, min_size: Any, min_count: 
                 "constraint must be a requirement such as DemographicParity(difference=0.05), got "
                 f"{type(constraint).__name__}."
             )
-        constraint.check(None)
+        constraint.check(None, actions=actions)
     if threshold is not None and not (isinstance(threshold, str) and threshold == "median"):
         number = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
         if not (number and math.isfinite(threshold)):

@@ -59,7 +59,7 @@ def _blocks(audit: Audit) -> Iterator[_Block]:
     def cell(group: Finding, name: str) -> str:
         return _count(getattr(group, name)) if name in counts else rate_text(group.rates.get(name))
 
-    yield _by_group(audit, ["group", *counts, *terms.rates[:2]], cell)
+    yield _by_group(audit, ["group", *counts, *(terms.actions or terms.rates[:2])], cell)
     if terms.labelled:
         yield _by_group(audit, ["group", *terms.rates[2:]], cell)
     moves = {"up": "up", "down": "down", "same": "unchanged"}

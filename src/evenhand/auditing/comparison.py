@@ -103,7 +103,8 @@ class Comparison(ShownAsTable):
         The same without control features: of all rows together, which can show a disparity that no stratum
         has, or hide one that all of them have (Simpson's paradox).
     side : str or None
-        Whose ratio the smallest is, compared with all rows: of those "selected", or of those "refused".
+        Whose ratio the smallest is, compared with all rows: of those "selected", or of those "refused". Of
+        several actions, the rate.
     """
 
     notion: str

@@ -90,7 +90,8 @@ def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None
     yield "rows", exactly(group.rows)
     if terms.labelled:
         yield "positives", exactly(group.positives)
-    yield "selected", exactly(group.selected)
+    if not terms.actions:
+        yield "selected", exactly(group.selected)
     for name in terms.rates:
         yield name, group.rates.get(name)
     if terms.compared:

@@ -107,6 +107,8 @@ class Terms:
         Whether `threshold` is the median of the scores, and only rows above it count as selected.
     proxy : str or None
         The feature that is known by probabilities only, if there is one.
+    actions : tuple of str
+        What was decided between, if that is more than positive or not; rates are those of actions.
     """
 
     features: tuple[str, ...]
@@ -122,6 +124,7 @@ class Terms:
     threshold: float | None = None
     above_median: bool = False
     proxy: str | None = None
+    actions: tuple[str, ...] = ()
 
     @property
     def by_proxy(self) -> str | None:
@@ -137,7 +140,8 @@ class Terms:
     @property
     def rates(self) -> tuple[str, ...]:
         """Names of the rates that are reported."""
-        return tuple(part.name for part in REPORTED if self.labelled or not part.needs_labels)
+        own = tuple(part.name for part in REPORTED if self.labelled or not part.needs_labels)
+        return self.actions or own
 
     @property
     def reading(self) -> str | None:
@@ -274,6 +278,7 @@ def refuse_uncounted(terms: Terms, what: str) -> None:
         "weights do not count people: audit without sample_weight.": terms.weighted,
         "predictions between 0 and 1 select nobody: pass decisions or, for scores, a threshold "
         "(threshold='median' for scoring rates).": terms.randomised,
+        "several actions select nobody: audit one of them as the decision.": bool(terms.actions),
     }
     for why, there in refused.items():
         if there:

@@ -89,19 +89,23 @@ class Audit:
         return html_page(self) + (inline_svg(self.plot) if any(group.rates for group in self.groups) else "")
 
     def plot(self) -> Any:
-        """Chart of the rates of each group. A notebook shows it as a picture, without a network.
+        """Chart of the rates of each group; of several actions, their shares, stacked.
+
+        A notebook shows it as a picture, without a network.
 
         Returns
         -------
         altair chart
         """
-        from evenhand.charts import rates_chart  # noqa: PLC0415  (needs an extra)
+        from evenhand.charts import actions_chart, rates_chart  # noqa: PLC0415  (needs an extra)
 
         records = [
             {"group": group_name(group.group), "quantity": name, **asdict(rate)}
             for group in self.groups
             for name, rate in group.rates.items()
         ]
+        if self.terms.actions:
+            return actions_chart(records, max_groups=MOST_ROWS)
         return rates_chart(records, confidence=self.terms.confidence, max_groups=MOST_ROWS)
 
     def __str__(self) -> str:

@@ -118,10 +118,58 @@ def rates_chart(
     )
 
 
+def actions_chart(
+    records: Iterable[Mapping[str, Any]], *, title: str = "Actions of each group", max_groups: int = 60
+) -> ChartType:
+    """The share of each group that gets each action, stacked.
+
+    Parameters
+    ----------
+    records : iterable of mappings
+        ``group``, ``quantity``, the action, and ``value``, its share. They are stacked in their order.
+    title : str, default="Actions of each group"
+    max_groups : int, default=60
+
+    Returns
+    -------
+    altair chart
+
+    Examples
+    --------
+    >>> actions_chart([
+    ...     {"group": "F", "quantity": "approve", "value": 0.6},
+    ...     {"group": "F", "quantity": "review", "value": 0.4},
+    ...     {"group": "M", "quantity": "approve", "value": 0.7},
+    ...     {"group": "M", "quantity": "review", "value": 0.3},
+    ... ]).description
+    'Approve: 0.600 (F) to 0.700 (M). Review: 0.300 (M) to 0.400 (F).'
+    """
+    rows = read_records(records, chart="actions_chart", texts=("group", "quantity"), numbers=("value",))
+    actions = list(dict.fromkeys(row["quantity"] for row in rows))
+    shown = shown_groups(rows, order=lambda own: own[0]["value"], most=max_groups)
+    groups = [row for row in rows if row["group"] != "everyone"] or rows
+    legend = alt.Legend(title=None, orient="bottom", columns=4, symbolStrokeWidth=0)
+    scale = alt.Scale(domain=actions, range=list(look.COLOURS))
+    bars = alt.Chart(table({**row, "rank": actions.index(row["quantity"])} for row in shown.rows))
+    bars = bars.mark_bar().encode(
+        x=alt.X("value:Q", title=None, axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
+        y=group_axis(shown.names),
+        color=alt.Color("quantity:N", sort=None, scale=scale, legend=legend),
+        order="rank:Q",
+        tooltip=["name:N", "quantity:N", *rounded("value")],
+    )
+    return look.finished(
+        alt.layer(bars).properties(width=560, height=alt.Step(24)),
+        title=title,
+        subtitle=[shown.without("further groups")],
+        description=" ".join(_rates_sentence(action, groups, []) for action in actions),
+    )
+
+
 def _rates_sentence(quantity: str, groups: list[Row], everyone: list[Row]) -> str:
     def now(rows: list[Row]) -> list[Row]:
         there = [row for row in rows if row["quantity"] == quantity and known(row, "value")]
-        return [row for row in there if row["when"] != "before"] or there
+        return [row for row in there if row.get("when") != "before"] or there
 
     found = sorted(now(groups), key=lambda row: row["value"])
     head = f"{quantity[:1].upper()}{quantity[1:]}"

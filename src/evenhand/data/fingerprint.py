@@ -57,7 +57,7 @@ class Fingerprint:
 
     @classmethod
     def of(
-        cls, X: Any, positive: Flags, codes: NDArray[Any], weights: Floats | None, *, first: int = 0
+        cls, X: Any, positive: NDArray[Any], codes: NDArray[Any], weights: Floats | None, *, first: int = 0
     ) -> Fingerprint:
         """Fingerprint of validated rows; the first has number `first` in the whole table.
 

@@ -23,10 +23,15 @@ RowCounts = NDArray[np.int64] | None
 
 @dataclass(frozen=True)
 class Labels:
-    """A binary label: its two classes, the positive one last, and which rows are positive."""
+    """A label: its classes, of two the positive one last, and the number of each row's class."""
 
     classes: NDArray[Any]
-    positive: NDArray[np.bool_]
+    codes: NDArray[np.intp]
+
+    @property
+    def positive(self) -> NDArray[np.bool_]:
+        """Whether the label of each row is the second one."""
+        return np.asarray(self.codes == 1)
 
 
 def read_labels(
@@ -36,8 +41,9 @@ def read_labels(
     what: str = "y",
     counts: RowCounts = None,
     classes: NDArray[Any] | None = None,
+    several: bool = False,
 ) -> Labels:
-    """Read a label of any two values.
+    """Read a label of any two values, or of more.
 
     Parameters
     ----------
@@ -51,16 +57,18 @@ def read_labels(
         Rows that each entry stands for; None stands for one.
     classes : array of two values, default=None
         ``[negative, positive]`` if they are known; one of them may then be missing in `y`.
+    several : bool, default=False
+        Whether there may be more than two.
 
     Returns
     -------
     Labels
-        ``classes`` is ``[negative, positive]``.
+        ``classes`` is ``[negative, positive]``, or more than two in order.
 
     Examples
     --------
     >>> read_labels(["no", "yes", "no"])
-    Labels(classes=array(['no', 'yes'], dtype='<U3'), positive=array([False,  True, False]))
+    Labels(classes=array(['no', 'yes'], dtype='<U3'), codes=array([0, 1, 0]))
     """
     try:
         levels, codes = factorize(y, what=what, limit=MAX_CLASSES)
@@ -68,25 +76,34 @@ def read_labels(
         refuse_continuous(error)
     _refuse_missing(codes, what, counts)
     if classes is not None and set(levels) <= set(classes.tolist()):
-        return Labels(classes, np.array([level == classes[1] for level in levels], np.bool_)[codes])
+        return Labels(classes, np.array([level == classes[1] for level in levels], np.intp)[codes])
     if classes is not None and (classes.tolist() != [0, 1] or len(levels) == 1):
         raise InputError(f"{what} has the labels {levels}, not {' or '.join(map(repr, classes.tolist()))}.")
     if len(levels) != 2:
         shown = ", ".join(repr(level) for level in levels[:5]) + (", ..." if len(levels) > 5 else "")
         if any(isinstance(level, float) and not level.is_integer() for level in levels):
             raise InputError(f"Unknown label type: continuous. {what} holds numbers such as {shown}.")
-        if len(levels) > 2:
+        if len(levels) > 2 and not several:
             raise InputError(
                 "Only binary classification is supported. The type of the target is multiclass. "
                 f"{what} has {len(levels)} classes ({shown})."
             )
-        raise InputError(f"{what} has only one class ({shown}), and two are needed.")
-    if pos_label is None and len({isinstance(level, str) for level in levels}) == 2:
+        if len(levels) < 2:
+            raise InputError(f"{what} has only one class ({shown}), and two are needed.")
+    mixed = len({isinstance(level, str) for level in levels}) == 2
+    if len(levels) > 2:
+        if mixed:
+            raise InputError(f"{what} has values of two types, {shown}: convert them to one.")
+        if pos_label is not None:
+            raise InputError(f"pos_label={pos_label!r} is for two labels, and {what} has {len(levels)}.")
+        return Labels(class_array(*levels), codes.astype(np.intp))
+    if pos_label is None and mixed:
         raise InputError(f"{what} has values of two types, {levels}: say which is positive with pos_label.")
     if pos_label is not None and pos_label not in levels:
         raise InputError(f"pos_label={pos_label!r} is not a value of {what}, which has {levels}.")
     positive = 1 if pos_label is None else levels.index(pos_label)
-    return Labels(_class_array(levels[1 - positive], levels[positive]), codes == positive)
+    same = (codes == positive).astype(np.intp)
+    return Labels(class_array(levels[1 - positive], levels[positive]), same)
 
 
 def refuse_continuous(error: TooManyLevels) -> NoReturn:
@@ -100,7 +117,8 @@ def _refuse_missing(codes: NDArray[np.int32], what: str, counts: RowCounts) -> N
         raise InputError(f"{what} is missing in {missing:,} of {n_rows:,} rows. Fill them in or drop them.")
 
 
-def _class_array(*classes: Level) -> NDArray[Any]:
+def class_array(*classes: Level) -> NDArray[Any]:
+    """Labels as an array of their own type, or of objects if they have none in common."""
     alike = len({type(level) for level in classes}) == 1 and isinstance(classes[0], _PLAIN_TYPES)
     return np.array(classes) if alike else object_column(classes)
 

@@ -247,13 +247,23 @@ class AttributeAccess:
         return np.asarray(table[known])
 
     def posteriors(
-        self, groups: Groups, cells: Floats, codes: NDArray[Any], strata: NDArray[Any] | None
+        self,
+        groups: Groups,
+        cells: Floats,
+        codes: NDArray[Any],
+        strata: NDArray[Any] | None,
+        *,
+        actions: bool = False,
     ) -> Posteriors:
         """Posteriors of rows with known groups and strata, in the form that the rule is found on.
 
-        They are rounded to 12 digits, so that the last bits of a matrix product tell no rows apart.
+        They are rounded to 12 digits, so that the last bits of a matrix product tell no rows apart. For
+        several actions they are an array of shape (n, M, L).
         """
         p = np.round(cells, DIGITS)
+        if actions:
+            known = np.eye(len(groups))[codes][:, :, None] if self.knows(groups) else 1.0
+            return p * known  # type: ignore[return-value]
         found = GroupedScores(p[:, 0, 1], codes, len(groups)) if self.knows(groups) else DensePosteriors(p)
         return found.within(strata, 1 if self.strata is None else len(self.strata))
 

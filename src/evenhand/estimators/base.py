@@ -6,7 +6,7 @@ import datetime
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -94,8 +94,8 @@ def _answer_partitions(classifier: FairClassifier, method: Any, X: Any, **named:
     from evenhand.cluster.answers import answers  # noqa: PLC0415  (Dask is an extra)
 
     check_is_fitted(classifier)
-    kind = classifier.classes_.dtype if method.__name__ == "predict" else np.dtype(np.float64)
-    width = 2 if method.__name__ == "predict_proba" else None
+    kind = classifier._decisions.dtype if method.__name__ == "predict" else np.dtype(np.float64)
+    width = len(classifier._decisions) if method.__name__ == "predict_proba" else None
     return answers(classifier, method.__name__, X, kind=kind, width=width, **named)
 
 
@@ -149,6 +149,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     n_jobs: int | None = None
     verbose: bool = False
 
+    takes_actions: ClassVar[bool] = False
+    """Whether labels may be more than two, and decisions among other actions than labels."""
     _file: str | None = field(default=None, init=False)
     """Name of the file that the model was loaded from."""
     _source: Any = field(default=None, init=False)
@@ -189,7 +191,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _remember(self, data: TrainingData, seed: int) -> None:
         """Keep what every fitted classifier tells, and what it takes to fit it again."""
         self.classes_ = data.classes[level_order(data.classes.tolist())]  # sorted, as scorers expect
-        self.pos_label_ = data.classes.tolist()[1]
+        self.pos_label_ = data.classes.tolist()[1] if len(data.classes) == 2 else None
         self.groups_ = data.groups
         self.compared_ = data.compared
         self.access_ = data.access
@@ -199,7 +201,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.seed_ = seed
         self.input_tags_ = self._find_input_tags()  # validation asks for them at every prediction
 
-    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
+    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[Any]:
+        """The number of each row's decision, or whether it is positive."""
         raise NotImplementedError
 
     def _warn_if_constant(self, selection: NDArray[Any]) -> None:
@@ -228,7 +231,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     @property
     def _positive(self) -> int:
         """Position of the positive label in ``classes_``."""
-        return int(self.classes_.tolist().index(self.pos_label_))
+        return int(self.classes_.tolist()[1] == self.pos_label_)
+
+    @property
+    def _decisions(self) -> NDArray[Any]:
+        """What is decided between, by the numbers of decisions: of two labels the positive one last."""
+        return self.classes_ if self._positive else self.classes_[::-1]
 
     def _by_class(self, selection: NDArray[np.float64]) -> NDArray[np.float64]:
         """Probabilities of the decisions, one column per label in the order of ``classes_``."""
@@ -263,8 +271,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         array, shape (n,), or iterator of arrays
         """
         check_is_fitted(self)
-        selected = self._decide(X, sensitive_features, ids)
-        return np.asarray(self.classes_[np.where(selected, self._positive, 1 - self._positive)])
+        return np.asarray(self._decisions[self._decide(X, sensitive_features, ids).astype(np.intp)])
 
     def score(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> float:
         """Accuracy: the share of decisions that equal the label.
@@ -297,7 +304,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self.takes_actions
         found = self.__dict__.get("input_tags_") or self._find_input_tags()
         tags.input_tags.allow_nan, tags.input_tags.sparse = found
         return tags

@@ -78,8 +78,7 @@ class Explanation:
     def person(self) -> str:
         """For a letter: the decision, the probability, and reasons if asked for; no group, no constraint."""
         word, positive = self.words, self.words[self.positive]
-        said = [f"The decision is: {word[self.decision]}."]
-        said += [f"The estimated probability of {self.outcome} is {self.risk:.3f}."]
+        said = [f"The decision is: {word[self.decision]}.", self._estimate]
         if self.randomised:
             said += [f"Cases like this one are decided by lot: {positive} had a probability of"]
             said += [f"{self.probability:.3f}, and asking again gives the same answer."]
@@ -87,18 +86,26 @@ class Explanation:
         return " ".join([*said, *([f"What counted most: {', '.join(named)}."] if named else [])])
 
     @property
+    def _estimate(self) -> str:
+        return f"The estimated probability of {self.outcome} is {self.risk:.3f}."
+
+    @property
+    def _margin(self) -> str:
+        return f"Margin {self.margin:+.4f}"
+
+    @property
     def auditor(self) -> str:
         """For the file: the margin, what each constraint moved, and what decided at the boundary."""
-        word, moved, margin = self.words, self._moved(), f"Margin {self.margin:+.4f}"
+        word, moved = self.words, self._moved()
         if not moved:
-            said = [f"{margin}; the fairness requirement did not affect it."]
+            said = [f"{self._margin}; the fairness requirement did not affect it."]
         else:
             changed = self.unconstrained != self.decision
             other = f"would have been {word[self.unconstrained]}" if changed else "the same"
             names = [f"{name} {by:+.4f}" for name, by in moved[:_SHOWN]]
             names += [f"{len(moved) - _SHOWN} more"] if len(moved) > _SHOWN else []
             before = self.margin - sum(self.moved.values())
-            said = [f"{margin}; without the requirement {before:+.4f}, and the decision {other}."]
+            said = [f"{self._margin}; without the requirement {before:+.4f}, and the decision {other}."]
             said += [f"Moved by: {', '.join(names)}."]
         if self.randomised:
             chance = f"{word[self.positive]} with probability {self.probability:.3f}"
@@ -180,12 +187,13 @@ class Explanations(ShownAsTable, Results[Explanation]):
 
 
 def read_words(words: Any, labels: Sequence[Any]) -> dict[Any, str]:
-    """A word for each of the two labels, of which the second is the positive one; by default the labels."""
+    """A word for each of the two labels, or of several actions; by default these themselves."""
     if words is None:
         words = {label: label for label in labels}
     if not isinstance(words, Mapping) or set(words) != set(labels):
         example = f"{{{labels[1]!r}: 'approved', {labels[0]!r}: 'declined'}}"
-        raise InputError(f"`words` must map both labels to a word, such as {example}, got {words!r}.")
+        what = "both labels" if len(labels) == 2 else f"all of {list(labels)!r}"
+        raise InputError(f"`words` must map {what} to a word, such as {example}, got {words!r}.")
     return {label: show(words[label]) for label in labels}
 
 

@@ -23,7 +23,7 @@ from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.data.features import naming_bad_rows, read_features
 from evenhand.estimators.access import AttributeAccess, check_one_source
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
-from evenhand.estimators.limits import refuse_beyond_memory, refuse_large
+from evenhand.estimators.limits import refuse_beyond_memory, refuse_large, refused
 from evenhand.estimators.row_sample import (
     CountedTable,
     Draw,
@@ -36,7 +36,8 @@ from evenhand.estimators.row_sample import (
 from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import TrainingData, hold_out_rows, read_training_data
 from evenhand.groups.groups import Groups
-from evenhand.optimum.atoms import FurtherRows, randomise_atoms
+from evenhand.optimum.action_rule import ActionRule
+from evenhand.optimum.atoms import FurtherRows, randomise_action_atoms, randomise_atoms
 from evenhand.optimum.objectives import read_problem
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
@@ -116,7 +117,7 @@ def read_rows(
     -------
     FitRows
     """
-    refuse_beyond_memory(X, sensitive_features, scratch)
+    refuse_beyond_memory(settings, X, sensitive_features, scratch)
     source = _source(settings, X, y, sensitive_features, sample_weight)
     if isinstance(source, InFiles):
         source.scratch = None if scratch is None else Path(scratch)
@@ -126,6 +127,8 @@ def read_rows(
     if source.n_rows <= settings.posteriors.max_samples:
         drawn = source.map(lambda rows: rows, what="reading rows")
         data = read_parts(settings, drawn, seed=seed, label=source.label)
+        if data.actions is not None:
+            raise refused("actions")
         run = source.fold_runner(partial(_all_examples, _copied(settings), seed, source.label))
         return FitRows(*hold_out_rows(settings, data, seed), run, source)
     refuse_large(settings)
@@ -202,9 +205,12 @@ class ScoredRows:
             selection = solution.rule.selection(self.learned.out_of_fold)
         return self.deployed(solution.rule, selection, problem).with_key(f"{seed:08x}")
 
-    def deployed(self, rule: Rule, selection: Floats, problem: FairnessProblem | None = None) -> Rule:
+    def deployed(self, rule: Any, selection: Floats, problem: FairnessProblem | None = None) -> Rule:
         """A rule with the atoms of the deployed model randomised, by the selection of rows learned from."""
         learned = self.learned
+        if isinstance(rule, ActionRule):
+            made: Any = randomise_action_atoms(rule, learned.deployed, selection, learned.weights)
+            return made  # type: ignore[no-any-return]
         return randomise_atoms(
             rule, learned.deployed, selection, learned.weights, further=self._further(problem)
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import sklearn
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_memory
 
@@ -26,6 +26,7 @@ from evenhand.exceptions import (
     warn_user,
 )
 from evenhand.groups.groups import Groups
+from evenhand.optimum.action_problem import ActionsProblem, refuse_many_cells
 from evenhand.optimum.objectives import Objective, read_problem
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
@@ -33,10 +34,10 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.leakage import has_seen
 from evenhand.posteriors.learner import check_learner, is_frozen, is_tree_ensemble, left_out
 from evenhand.posteriors.models import PosteriorModel
-from evenhand.posteriors.posteriors import Posteriors
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.table_encoder import without_last
 from evenhand.posteriors.tabular import TabularClassifier
+from evenhand.requirements.actions import Actions, on_actions
 from evenhand.requirements.requirement import Constraint
 
 
@@ -46,7 +47,7 @@ class LearnedPosteriors:
 
     Attributes
     ----------
-    out_of_fold : Posteriors
+    out_of_fold : Posteriors, or array of shape (n, M, L) for several actions
         By models that have not seen the rows.
     deployed : Posteriors
         Of the same rows, by `model`.
@@ -58,19 +59,25 @@ class LearnedPosteriors:
         For new rows.
     fits : int
         How many classifiers were fitted.
+    actions : Actions or None
+        What is decided between, unless that is two labels.
     """
 
-    out_of_fold: Posteriors
-    deployed: Posteriors
+    out_of_fold: Any
+    deployed: Any
     rows: NDArray[np.intp]
     weights: NDArray[np.float64] | None
     model: PosteriorModel
     fits: int
+    actions: Actions | None = None
 
     def problem(
-        self, constraint: Constraint, cost: ArrayLike, groups: Groups, objective: Objective = "risk"
+        self, constraint: Constraint, cost: Any, groups: Groups, objective: Objective = "risk"
     ) -> FairnessProblem:
         """The fairness problem on these rows."""
+        if self.actions is not None:
+            settings = {"cost": cost, "sample_weight": self.weights, "labels": self.actions.labels}
+            return ActionsProblem.of(self.out_of_fold, constraint, groups=groups, **settings)
         return read_problem(
             objective, self.out_of_fold, constraint, cost=cost, sample_weight=self.weights, groups=groups
         )
@@ -133,10 +140,10 @@ def _check_frozen(spec: PosteriorSpec, examples: Examples, held_out: Examples | 
     if is_frozen(spec.label):
         joint, proxies = spec.form == "joint", examples.n_groups if spec.form == "proxy" else 0
         rows = [
-            (without_last(part.X, proxies), part.cells if joint else part.positive.astype(np.intp))
+            (without_last(part.X, proxies), part.cells if joint else part.labels.astype(np.intp))
             for part in parts
         ]
-        classes, names = (2 * examples.n_groups, None) if joint else (2, spec.names)
+        classes, names = (examples.n_cells, None) if joint else (spec.n_labels, spec.names)
         found["frozen model"] = has_seen(spec.label, rows, n_classes=classes, names=names, seed=spec.seed)
     if is_frozen(spec.group) and spec.form not in ("known", "joint", "proxy") and examples.known is None:
         rows = [(part.X, part.codes) for part in parts]
@@ -182,7 +189,7 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
         warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)
     strata = None if data.examples.strata is None else data.examples.strata[rows]
     cells, final = (
-        data.access.posteriors(data.groups, found, codes, strata)
+        data.access.posteriors(data.groups, found, codes, strata, actions=data.actions is not None)
         for found in (estimated.cells, estimated.final)
     )
     return LearnedPosteriors(
@@ -192,12 +199,16 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
         None if data.weights is None else data.weights[rows],
         estimated.model,
         estimated.fits,
+        data.actions,
     )
 
 
 def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> PosteriorSpec:
     """How posteriors are learned; what cannot be is refused before any fit."""
-    error_prices(settings.classifier.cost, len(data.groups))
+    if data.actions is None:
+        error_prices(settings.classifier.cost, len(data.groups))
+    else:
+        refuse_many_cells(len(data.groups), data.actions)
     form: Any = "known" if data.access.knows(data.groups) else settings.posteriors.form
     label, group = settings.learners
     if form == "auto" and not settings.posteriors.group_estimator is not None and is_tree_ensemble(label):
@@ -277,10 +288,12 @@ def _separate_is_enough(settings: Settings, data: TrainingData) -> bool:
         return False  # a known feature, or an empty cell, ties label and group together
     if settings.classifier.objective != "risk":
         return False  # errors of a group depend on how label and group go together
-    cells = data.examples.compared_cells
-    counts = np.bincount(cells, weights=data.weights, minlength=2 * len(data.compared))
-    masses = (counts / counts.sum()).reshape(-1, 2)
-    return label_and_group_suffice(settings.constraint, settings.classifier.cost, masses, data.compared)
+    cells, L = data.examples.compared_cells, data.examples.n_labels
+    counts = np.bincount(cells, weights=data.weights, minlength=L * len(data.compared))
+    masses = (counts / counts.sum()).reshape(-1, L)
+    if data.actions is None:
+        return label_and_group_suffice(settings.constraint, settings.classifier.cost, masses, data.compared)
+    return label_and_group_suffice(on_actions(settings.constraint, data.actions), 0.5, masses, data.compared)
 
 
 def _constant(cells: NDArray[np.float64]) -> bool:

@@ -1,7 +1,8 @@
-"""What cannot be done where a table is not in memory, in one place."""
+"""What cannot be done where a table is not in memory, or with several actions, in one place."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError
 from evenhand.groups.proxy import Proxy
+from evenhand.optimum.action_problem import several_actions
+from evenhand.requirements.actions import Actions, Costs, on_actions
+from evenhand.requirements.bounds import NoWorse
 
 LIMITS = {
     "proxy": (
@@ -32,13 +36,73 @@ LIMITS = {
         "a guarantee together with `min_size`, where models learn from a sample",
         "merge rare groups beforehand, or raise `max_samples`",
     ),
+    "actions": (
+        "`fit` with more than two labels or with `Costs`",
+        "pass a table in memory",
+    ),
 }
 """What is refused for tables that are not in memory, and what to do instead."""
 
+ACTION_LIMITS = {
+    "guarantee": ("`guarantee`", "audit the decisions on held-out rows"),
+    "margin": ("`margin`", "tighten the tolerance by what `forecast_` shows"),
+    "objective": ('`objective` other than "risk"', "choose the costs"),
+    "proxy": ("a `Proxy`", "pass sensitive features, with `GroupPolicy(missing=...)` if some are missing"),
+    "given": ("control features, `given=`", "fit one classifier for each stratum"),
+    "no_worse": ("`NoWorse`", "use `RateBound(action, at_least=...)`"),
+    "at_most": ("`predict(at_most=...)`", "use `RateBound(action, at_most=...)` in the requirement"),
+    "reasons": ("`explain(reasons=...)`", "explain the label's model by its own means"),
+    "thresholds": (
+        "`thresholds_`, unless there are two labels and `aware=True`",
+        "use `explain` or `decision_function`",
+    ),
+    "report": ("`write_report(model=...)`", "leave out `model`: the audit has a report"),
+    "trained": ("`FairInprocessor`", "use `FairPostprocessor`"),
+}
+"""What is refused for more than two labels and for actions that are not labels, and what to do instead."""
 
-def refuse_beyond_memory(X: Any, sensitive_features: Any, scratch: Any) -> None:
+
+def read_actions(settings: Settings, labels: Sequence[Any], sensitive_features: Any) -> Actions | None:
+    """The actions that are decided between; None if they are two labels, with costs of errors.
+
+    Parameters
+    ----------
+    settings : Settings
+    labels : sequence
+        In the order of their numbers.
+    sensitive_features : table, mapping, array, Proxy or None
+        As passed to `fit`.
+
+    Returns
+    -------
+    Actions or None
+        Refuses what several actions do not support.
+    """
+    classifier, asked = settings.classifier, settings.constraint
+    if not several_actions(None, classifier.cost) and len(labels) == 2:
+        return None
+    wanted = {
+        "trained": not classifier.takes_actions,
+        "guarantee": settings.confidence is not None,
+        "margin": settings.margin != 0,
+        "objective": classifier.objective != "risk",
+        "proxy": isinstance(sensitive_features, Proxy) or isinstance(classifier.sensitive_features, Proxy),
+        "given": bool(asked.controls),
+        "no_worse": any(isinstance(part, NoWorse) for part in asked.requirements),
+    }
+    for name, given in wanted.items():
+        if given:
+            raise refused_with_actions(name)
+    actions = Actions.of(classifier.cost, labels)
+    on_actions(asked, actions)
+    return actions
+
+
+def refuse_beyond_memory(settings: Settings, X: Any, sensitive_features: Any, scratch: Any) -> None:
     """Raise an InputError for what needs a table in memory."""
     lazy, on_cluster = is_lazy(X), is_dask(X)
+    if (lazy or on_cluster) and isinstance(settings.classifier.cost, Costs):
+        raise refused("actions")
     if scratch is not None and not lazy:
         raise InputError("scratch is for a lazy table, whose posteriors are kept in files.")
     if (lazy or on_cluster) and isinstance(sensitive_features, Proxy):
@@ -60,3 +124,9 @@ def refused(name: str) -> InputError:
     """The error about one of the limits."""
     what, remedy = (text.replace("`", "") for text in LIMITS[name])
     return InputError(f"a table that is not in memory does not support {what}: {remedy}.")
+
+
+def refused_with_actions(name: str) -> InputError:
+    """The error about one of the limits of several actions."""
+    what, remedy = (text.replace("`", "") for text in ACTION_LIMITS[name])
+    return InputError(f"more than two labels or other actions do not support {what}: {remedy}.")

@@ -10,8 +10,10 @@ moved by t / (t + v) of the difference, and an error of variance t v / (t + v) i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.settings import Margin
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import CertificateError, InfeasibleError
+from evenhand.guarantee.action_forecast import ActionForecast
 from evenhand.guarantee.forecast import Forecast
 from evenhand.guarantee.margins import with_margin
 from evenhand.optimum.problem import FairnessProblem
@@ -40,6 +43,7 @@ _BLIND, _KNOWN, _CELLS = 0.25, 0.15, 4.0
 """Square root of t before rows are counted, where the rule does not see the group and where it does; and how
 many cells this counts for. Chosen on other tables and splits than figures are reported for
 (docs/decisions.md, 41)."""
+_DRAWS, _BLOCK, _TINY = 500, 4096, 1e-300
 _INSIDE = 0.03
 """Least q (1 - q) by which an error of a rate q is put on the scale of log-odds."""
 
@@ -71,6 +75,8 @@ def forecast(
     -------
     Forecast
     """
+    if data.actions is not None:
+        return _forecast_actions(constraint, data, learned, rates, by)
     p, cells = learned.out_of_fold, data.examples.compared_cells[learned.rows]
     claimed = np.nan_to_num(rates.rates)
     weights = np.ones(len(p)) if learned.weights is None else learned.weights
@@ -103,13 +109,57 @@ def forecast(
     return Forecast(constraint, expected, _rows_seen(data), errors)
 
 
+def _forecast_actions(
+    constraint: Constraint, data: TrainingData, learned: LearnedPosteriors, rates: Any, by: Any
+) -> ActionForecast:
+    """The same for several actions; of two, everything is as for two decisions.
+
+    Errors because other people come are drawn by signs of the rows, so that those of all cells and actions go
+    together.
+    """
+    p, f = learned.out_of_fold, by.selection(learned.out_of_fold)
+    claimed, cells = np.nan_to_num(rates.rates), data.examples.compared_cells[learned.rows]
+    weights = np.ones(len(p)) if learned.weights is None else learned.weights
+    counted = np.where(cells >= 0, weights, 0.0)
+    random, moves = np.random.default_rng(0), np.zeros((_DRAWS, *claimed.shape))
+    chance, off = np.zeros(claimed.shape), np.zeros((claimed[..., 0].size, claimed.shape[-1]))
+    for start in range(0, len(p), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        apart, own = f[rows, None, None] - claimed, np.maximum(cells[rows], 0)
+        signs = random.choice([-1.0, 1.0], (_DRAWS, len(own))) * weights[rows]
+        moves += np.tensordot(signs, p[rows][..., None] * apart, axes=1)
+        inside = (p[rows] * (1 - p[rows]))[..., None] * apart**2
+        chance += np.tensordot(counted[rows] ** 2, inside, axes=1)
+        mine = apart.reshape(len(own), -1, apart.shape[-1])[np.arange(len(own)), own]
+        np.add.at(off, own, counted[rows, None] * mine)
+    inside = np.maximum(claimed * (1 - claimed), _INSIDE)
+    whole, seen = (np.tensordot(by, p, axes=1)[..., None] for by in (weights, counted))
+    whole, seen = (np.where(mass > 0, mass, np.inf) for mass in (whole, seen))
+    differ = off.reshape(claimed.shape) / (seen * inside)
+    chance = np.where(chance > 0, chance / (seen * inside) ** 2, np.inf)
+    known = data.access.knows(data.groups)
+    prior = (_KNOWN if known else _BLIND) ** 2
+    share, once = (prior / (prior + chance)) ** 2, 1 - 1 / claimed.shape[-1]  # rates of actions sum to 1
+    beyond = share * np.where(np.isinf(chance), 0.0, differ**2 - chance) / prior
+    prior *= max((_CELLS + once * float(beyond.sum())) / (_CELLS + once * float(share.sum())), 0.0)
+    kept = prior / (prior + chance)
+    moved = rates.mass[..., None] * kept * differ * inside
+    if known:
+        moved = moved - moved.mean(axis=1, keepdims=True)
+    expected = np.clip(rates.selected + moved, 0.0, None)
+    expected *= rates.mass[..., None] / np.maximum(expected.sum(axis=-1, keepdims=True), _TINY)
+    errors = np.sqrt(prior * (1 - kept) / 2)  # the log-odds of one of two actions differ by two of these
+    of_rates = replace(rates, selected=expected)
+    return ActionForecast(constraint, of_rates, _rows_seen(data), errors, moves=moves / whole, known=known)
+
+
 def _rows_seen(data: TrainingData) -> NDArray[np.float64]:
-    """Rows of each cell, shape (M, 2); with weights, as many as have the same variance (Kish)."""
-    examples, shape = data.examples, (len(data.compared), 2)
+    """Rows of each cell, shape (M, L); with weights, as many as have the same variance (Kish)."""
+    examples, shape = data.examples, (len(data.compared), data.examples.n_labels)
     counted = examples.codes >= 0
     cells = examples.compared_cells[counted]
     weights = np.ones(len(cells)) if examples.weights is None else examples.weights[counted]
-    sums, squares = (np.bincount(cells, by, 2 * shape[0]).reshape(shape) for by in (weights, weights**2))
+    sums, squares = (np.bincount(cells, by, math.prod(shape)).reshape(shape) for by in (weights, weights**2))
     return np.divide(sums**2, squares, out=np.zeros(shape), where=squares > 0)
 
 

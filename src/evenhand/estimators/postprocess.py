@@ -8,18 +8,25 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.batched_table import is_dask, is_lazy
+from evenhand.data.checks import check_rows
+from evenhand.data.labels import class_array
 from evenhand.data.row_keys import id_column, row_keys
 from evenhand.data.tables import library_of
 from evenhand.display.progress import waiting
 from evenhand.display.text import show
 from evenhand.estimators.access import ModelInput
+from evenhand.estimators.action_explanation import (
+    ActionRanges,
+    action_ranges,
+    explained_actions,
+)
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import (
     Explanation,
@@ -31,7 +38,7 @@ from evenhand.estimators.explanation import (
 from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
 from evenhand.estimators.guarantee_candidates import GuaranteeCandidates
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
-from evenhand.estimators.limits import refused
+from evenhand.estimators.limits import refused, refused_with_actions
 from evenhand.estimators.margin import forecast, solve_with_margin
 from evenhand.estimators.settings import Margin, Settings
 from evenhand.estimators.training_data import draw_seed
@@ -39,6 +46,8 @@ from evenhand.exceptions import InputError, LimitWarning, ToleranceWarning, warn
 from evenhand.groups.groups import GroupName
 from evenhand.guarantee.forecast import warn_if_exceeded
 from evenhand.guarantee.guarantee import warn_if_not_guaranteed
+from evenhand.optimum.action_problem import warn_if_never
+from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.minimax import group_risks
 from evenhand.optimum.objectives import Objective, check_objective
@@ -47,7 +56,7 @@ from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.contributions import label_contributions
 from evenhand.posteriors.models import PosteriorModel
-from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.actions import Costs
 from evenhand.requirements.bounds import EVERYBODY
 from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.requirements.notions import Notion
@@ -184,9 +193,10 @@ class FairPostprocessor(FairClassifier):
 
     objective: Objective = "risk"
     margin: Margin = 0.0
+    takes_actions: ClassVar[bool] = True
 
-    rule_: Rule = field(init=False)
-    solved_rule_: Rule = field(init=False)
+    rule_: Any = field(init=False)
+    solved_rule_: Any = field(init=False)
     posterior_model_: PosteriorModel = field(init=False)
     multipliers_: Mapping[ConstraintName, float] = field(init=False)
     shadow_prices_: Mapping[ConstraintName, float] = field(init=False)
@@ -287,26 +297,71 @@ class FairPostprocessor(FairClassifier):
         self.posterior_model_ = posteriors.model
         for name in _OF_SOLUTION:
             setattr(self, f"{name}_", getattr(solution, name))
-        self.prices_ = prices_of(self.cost, self.compared_)
         self.solved_rule_ = solution.rule
         self.rule_ = rule
         as_solved = rule.atoms is solution.rule.atoms and rule.steps is solution.rule.steps
         if as_solved and self.certificate_.shipped_differs:  # the certificate shows what else was randomised
             warn_user(f"the rule is not the optimum that was proven: {self.certificate_}.", ToleranceWarning)
+        if isinstance(rule, ActionRule):
+            warn_if_never(rule, rule.selection(posteriors.deployed))
+            return self
+        self.prices_ = prices_of(self.cost, self.compared_)
         self._warn_if_constant(rule.selection(posteriors.deployed))
         return self
+
+    @property
+    def _several(self) -> bool:
+        """Whether decisions are among several actions."""
+        return isinstance(self.rule_, ActionRule)
+
+    @property
+    def actions_(self) -> NDArray[Any]:
+        """What is decided between, in the order of ``predict_proba``: the labels, or actions of `cost`."""
+        check_is_fitted(self)
+        return class_array(*self.rule_.actions) if isinstance(self.rule_, ActionRule) else self.classes_
+
+    @property
+    def _decisions(self) -> NDArray[Any]:
+        return self.actions_ if self._several else super()._decisions
+
+    def score(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: the share of decisions that equal the label; minus the mean cost if actions have costs.
+
+        Parameters
+        ----------
+        X : table or array
+        y : array
+        sensitive_features : table, mapping or array, default=None
+        sample_weight : array, default=None
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        if not self._several or (np.ndim(self.cost) == 0 and not isinstance(self.cost, Costs)):
+            return super().score(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        check_rows({"X": X, "y": y, "sample_weight": sample_weight})
+        given, labels = np.asarray(y).tolist(), self._labels
+        unknown = [label for label in given if label not in labels]
+        if unknown:
+            raise InputError(f"y has the label {unknown[0]!r}, which was not in fit.")
+        rows = [labels.index(label) for label in given]
+        paid = self.rule_.costs[rows, self._decide(X, sensitive_features, None)]
+        return -float(np.average(paid, weights=sample_weight))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rule_")
 
-    def _read(self, X: Any, sensitive_features: Any) -> tuple[ModelInput, Posteriors]:
+    def _read(self, X: Any, sensitive_features: Any) -> tuple[ModelInput, Any]:
         """New rows as models see them, and their posteriors."""
         check_is_fitted(self)
         visible = self.access_.read(self, X, sensitive_features)
         cells = self.posterior_model_.cells(visible.X, self.access_.allowed(self.groups_, visible.known))
         codes = np.zeros(len(cells), np.int32) if visible.known is None else np.maximum(visible.known, 0)
         strata = None if visible.strata is None else np.maximum(visible.strata, 0)
-        return visible, self.access_.posteriors(self.groups_, cells, codes, strata)
+        several = self._several
+        return visible, self.access_.posteriors(self.groups_, cells, codes, strata, actions=several)
 
     @names_its_file
     def predict(
@@ -354,6 +409,8 @@ class FairPostprocessor(FairClassifier):
         if at_most is None and not return_excluded:
             return super().predict(X, sensitive_features=sensitive_features, ids=ids)
         check_is_fitted(self)
+        if self._several:
+            raise refused_with_actions("at_most")
         if is_lazy(X) or is_dask(X):
             raise refused("at_most")
         selected, excluded = self._within(at_most, *self._read(X, sensitive_features), ids)
@@ -364,11 +421,11 @@ class FairPostprocessor(FairClassifier):
                 "tells which.",
                 LimitWarning,
             )
-        decisions = self.classes_[np.where(selected, self._positive, 1 - self._positive)]
+        decisions = self._decisions[selected.astype(np.intp)]
         return (decisions, excluded) if return_excluded else decisions
 
     def _within(
-        self, at_most: Any, visible: ModelInput, posteriors: Posteriors, ids: Any
+        self, at_most: Any, visible: ModelInput, posteriors: Any, ids: Any
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Rows that have a place, and rows that would be selected but have none."""
         whole = isinstance(at_most, Integral) and not isinstance(at_most, bool)
@@ -385,20 +442,20 @@ class FairPostprocessor(FairClassifier):
             excluded[chosen[np.lexsort((order, -margins))[at_most:]]] = True
         return selected & ~excluded, excluded
 
-    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
+    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[Any]:
         return self._decided(*self._read(X, sensitive_features), ids)
 
-    def _decided(self, visible: ModelInput, posteriors: Posteriors, ids: Any) -> NDArray[np.bool_]:
+    def _decided(self, visible: ModelInput, posteriors: Any, ids: Any) -> NDArray[Any]:
         identity = visible.X if ids is None else id_column(ids, len(posteriors))
-        decisions = self.rule_.decide(posteriors, lambda rows: row_keys(identity, rows))
+        decisions: NDArray[Any] = self.rule_.decide(posteriors, lambda rows: row_keys(identity, rows))
         unseen, H = self._unseen(visible, posteriors)
-        decisions[unseen] = H > 0
+        decisions[unseen] = _best(H)
         return decisions
 
     @by_batches
     @names_its_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """Probability of each decision, in the order of ``classes_``: 0 or 1 unless it is randomised.
+        """Probability of each decision, in the order of ``actions_``: 0 or 1 unless it is randomised.
 
         Parameters
         ----------
@@ -408,20 +465,21 @@ class FairPostprocessor(FairClassifier):
 
         Returns
         -------
-        array, shape (n, 2)
+        array, shape (n, 2), or (n, K) with K actions
         """
-        return self._by_class(self._selection(*self._read(X, sensitive_features)))
+        selection = self._selection(*self._read(X, sensitive_features))
+        return selection if self._several else self._by_class(selection)
 
-    def _selection(self, visible: ModelInput, posteriors: Posteriors) -> NDArray[np.float64]:
-        selection = self.rule_.selection(posteriors)
+    def _selection(self, visible: ModelInput, posteriors: Any) -> NDArray[np.float64]:
+        selection: NDArray[np.float64] = self.rule_.selection(posteriors)
         unseen, H = self._unseen(visible, posteriors)
-        selection[unseen] = H > 0
+        selection[unseen] = np.eye(selection.shape[1])[_best(H)] if self._several else _best(H)
         return selection
 
     @by_batches
     @names_its_file
     def predict_label_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """P(Y=1 | x): the calibrated probability of the positive label, before any rule.
+        """P(Y=1 | x): the calibrated probability of the positive label, before any rule; or of every label.
 
         Parameters
         ----------
@@ -431,10 +489,14 @@ class FairPostprocessor(FairClassifier):
 
         Returns
         -------
-        array, shape (n,)
+        array, shape (n,); or (n, L) with more than two labels, in the order of ``classes_``
         """
         _, posteriors = self._read(X, sensitive_features)
-        return posteriors.label()
+        if not self._several:
+            return np.asarray(posteriors.label())
+        return np.asarray(
+            posteriors[:, :, 1].sum(axis=1) if len(self.classes_) == 2 else posteriors.sum(axis=1)
+        )
 
     @names_its_file
     def predict_unconstrained(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
@@ -451,10 +513,12 @@ class FairPostprocessor(FairClassifier):
         array, shape (n,)
         """
         visible, posteriors = self._read(X, sensitive_features)
+        if self._several:
+            return np.asarray(self.actions_[_best(self.rule_.by_costs(posteriors))])
         H = posteriors.weighted(self.prices_ * [-1.0, 1.0])
         unseen, by_mean_cost = self._unseen(visible, posteriors)
         H[unseen] = by_mean_cost
-        return np.asarray(self.classes_[np.where(H > 0, self._positive, 1 - self._positive)])
+        return np.asarray(self._decisions[_best(H).astype(np.intp)])
 
     @names_its_file
     def explain(
@@ -506,7 +570,22 @@ class FairPostprocessor(FairClassifier):
         'The decision is: ... The estimated probability of repayment is ...'
         """
         visible, posteriors = self._read(X, sensitive_features)
-        labels = [label for label in self.classes_.tolist() if label != self.pos_label_] + [self.pos_label_]
+        if self._several:
+            if reasons:
+                raise refused_with_actions("reasons")
+            labels = self._labels
+            found = explained_actions(
+                self.rule_,
+                posteriors,
+                H=self._margins(visible, posteriors),
+                shifts=self._shifts(),
+                decided=self._decided(visible, posteriors, ids),
+                labels=labels,
+                words=read_words(words, self.actions_.tolist()),
+                outcome=show(labels[-1] if outcome is None else outcome) if len(labels) == 2 else "likeliest",
+            )
+            return Explanations(found, library_of(X))
+        labels = self._labels
         words = read_words(words, labels)
         p = posteriors.dense()
         unseen, _ = self._unseen(visible, posteriors)
@@ -536,6 +615,12 @@ class FairPostprocessor(FairClassifier):
         }
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         return Explanations([Explanation(**row, **same) for row in rows], library_of(X))
+
+    @property
+    def _labels(self) -> list[Any]:
+        """The labels in the order of posteriors: of two, the positive one last."""
+        labels = self.classes_.tolist()
+        return labels if self.pos_label_ is None else sorted(labels, key=lambda one: one == self.pos_label_)
 
     def deterministic(self) -> Self:
         """The nearest classifier that never randomises, where the law or a board forbids lots.
@@ -578,8 +663,8 @@ class FairPostprocessor(FairClassifier):
     def _shifts(self) -> tuple[tuple[ConstraintName, ...], NDArray[np.float64]]:
         """What each constraint adds to the table W, shape (J, 2M)."""
         masses, linear, multipliers = self.rates_.mass, self.linear_constraints_, self.multipliers_
-        A = linear.in_sums(masses)[0][:, : masses.size]
-        names = linear.names
+        A, names = linear.in_sums(masses)[0], linear.names
+        A = A[:, : A.shape[1] - linear.n_scalars]
         if self.objective != "risk" and self.rule_multipliers_ is not None:
             multipliers = self.rule_multipliers_
         if self.objective == "minimax":
@@ -594,23 +679,32 @@ class FairPostprocessor(FairClassifier):
         return (*names, ConstraintName("guarantee", "ranks", EVERYBODY)), np.vstack([shifts, placed])
 
     @property
-    def thresholds_(self) -> Thresholds:
+    def thresholds_(self) -> Thresholds | ActionRanges:
         """The score above which each group is selected, where the group is known.
 
         The score is ``predict_label_proba``. A group says so where its decisions are randomised over a range
-        of scores, or where everybody or nobody is selected.
+        of scores, or where everybody or nobody is selected. With several actions and two labels, each group
+        has the ranges of scores of its actions.
         """
         check_is_fitted(self)
-        if not self.access_.knows(self.groups_):
+        known, names = self.access_.knows(self.groups_), self.compared_.cell_names
+        if self._several:
+            if not known or len(self.classes_) > 2:
+                raise AttributeError(str(refused_with_actions("thresholds")))
+            return ActionRanges((name, action_ranges(self.rule_, m)) for m, name in enumerate(names))
+        if not known:
             raise AttributeError(
                 "thresholds_ needs known groups: fit with aware=True. explain(X) works for all."
             )
-        return Thresholds(zip(self.compared_.cell_names, group_thresholds(self.rule_), strict=True))
+        return Thresholds(zip(names, group_thresholds(self.rule_), strict=True))
 
     @by_batches
     @names_its_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """H of each row: positive where the decision is for ``classes_[1]``.
+        """H of each row: positive where the decision is for ``classes_[1]``, or one number for each action.
+
+        With more than two actions the largest number is that of the decision, unless some tie; of two, there
+        is the difference.
 
         That is the positive label, unless `pos_label` is the one that sorts first: then this is -H, because
         scikit-learn's tools take a large score for ``classes_[1]``.
@@ -626,26 +720,35 @@ class FairPostprocessor(FairClassifier):
 
         Returns
         -------
-        array, shape (n,)
+        array, shape (n,), or (n, K) with K > 2 actions
         """
-        return self._for_last(self._margins(*self._read(X, sensitive_features)))
+        margins = self._margins(*self._read(X, sensitive_features))
+        if not self._several:
+            return self._for_last(margins)
+        return margins if margins.shape[1] > 2 else margins[:, 1] - margins[:, 0]
 
-    def _margins(self, visible: ModelInput, posteriors: Posteriors) -> NDArray[np.float64]:
-        margins = self.rule_.margins(posteriors)
+    def _margins(self, visible: ModelInput, posteriors: Any) -> NDArray[np.float64]:
+        compare = self.rule_.decision if self._several else self.rule_.margins
+        margins: NDArray[np.float64] = compare(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         margins[unseen] = H
         return margins
 
-    def _unseen(
-        self, visible: ModelInput, posteriors: Posteriors
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    def _unseen(self, visible: ModelInput, posteriors: Any) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Rows of a known group or stratum that was not seen in fit, and their H by the costs alone."""
         unseen = np.zeros(len(posteriors), np.bool_)
-        if posteriors.codes is not None and visible.known is not None:
+        if self.access_.knows(self.groups_) and visible.known is not None:
             unseen |= visible.known < 0
         if visible.strata is not None:
             unseen |= visible.strata < 0
         rows = np.flatnonzero(unseen)
+        if self._several:
+            return rows, self.rule_.by_costs(posteriors[rows])
         eta = posteriors.label()[rows] if len(rows) else np.empty(0)
         false_positive, false_negative = self.prices_.mean(axis=0)
         return rows, false_negative * eta - false_positive * (1 - eta)
+
+
+def _best(H: NDArray[np.float64]) -> NDArray[Any]:
+    """Whether H is positive; of several actions, the number of the largest."""
+    return np.asarray(H > 0 if H.ndim == 1 else H.argmax(axis=1))

@@ -239,7 +239,7 @@ def read_settings(classifier: FairClassifier, posteriors: CrossFit, label: Any) 
             "constraint must be a notion of fairness, such as DemographicParity(difference=0.02), got "
             f"{constraint!r}."
         )
-    constraint.check(None)
+    constraint.check(None, actions=classifier.takes_actions)
     check_choice("form", posteriors.form, _FORMS)
     check_choice("calibration", posteriors.calibration, (None, "auto"))
     if not isinstance(posteriors.average, bool) and posteriors.average != "auto":

@@ -18,6 +18,7 @@ from evenhand.data.fingerprint import Fingerprint
 from evenhand.data.labels import read_labels, read_weights
 from evenhand.estimators.access import AttributeAccess, find_access, find_sensitive, usable_features
 from evenhand.estimators.imputed import ImputedRows, find_known_features
+from evenhand.estimators.limits import read_actions
 from evenhand.estimators.proxy_groups import find_proxy
 from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
@@ -27,6 +28,7 @@ from evenhand.groups.strata import encode_strata, groups_in_strata, read_strata
 from evenhand.guarantee.guarantee import check_guarantee
 from evenhand.posteriors.examples import Examples, LabelExamples
 from evenhand.posteriors.learner import is_frozen
+from evenhand.requirements.actions import Actions, on_actions
 from evenhand.requirements.rates import CellRates
 
 _SHOWN = 5
@@ -43,8 +45,8 @@ class TrainingData:
         Rows as the models see them; their weights are those of the inner fit. Rows that lack a sensitive
         value, if they are excluded, are there for models of the label alone.
     groups : Groups
-    classes : array of two values
-        ``[negative, positive]``.
+    classes : array
+        ``[negative, positive]``, or more than two labels in order.
     access : AttributeAccess
         What models may see of the sensitive features.
     weights : array or None
@@ -58,6 +60,8 @@ class TrainingData:
         population; without any decisions. None where groups are known by proxies.
     imputed : ImputedRows or None
         Where missing sensitive values are imputed: how many.
+    actions : Actions or None
+        What is decided between, unless that is two labels.
     """
 
     examples: Examples
@@ -69,6 +73,7 @@ class TrainingData:
     compared: Groups
     everyone: CellRates | None
     imputed: ImputedRows | None = None
+    actions: Actions | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +139,12 @@ def read_training_data(
     if given is not None:  # refuses lazy tables and duplicate names
         named_columns(given, what="sensitive_features", default_name="sensitive_feature")
     check_rows({"X": X, "y": y, "sensitive_features": given, "sample_weight": sample_weight})
-    labels = read_labels(y, pos_label=settings.classifier.pos_label, what=label)
+    several, pos_label = settings.classifier.takes_actions, settings.classifier.pos_label
+    labels = read_labels(y, pos_label=pos_label, what=label, several=several)
     weights = read_weights(sample_weight, X.shape[0])
-    if weights is not None and len(np.unique(labels.positive[weights > 0])) < 2:
+    if weights is not None and len(np.unique(labels.codes[weights > 0])) < 2:
         raise InputError("y has only one class where sample_weight is not 0, and two are needed.")
+    actions = read_actions(settings, labels.classes.tolist(), sensitive_features)
     by_proxy = find_proxy(settings, X, sensitive_features, _frozen_to(settings, None))
     if by_proxy is None:
         columns = find_sensitive(X, sensitive_features, settings.columns)
@@ -149,13 +156,14 @@ def read_training_data(
         codes = np.full(X.shape[0], -1, np.int32)
     strata, stratum_codes = find_strata_of(settings, X, groups, counted.strata)
     compared, cells = count_in_strata(
-        groups, codes, strata, stratum_codes, labels=labels.positive.astype(np.intp)
+        groups, codes, strata, stratum_codes, labels=labels.codes, n_labels=len(labels.classes)
     )
     if counted.compared is not None and counted.cells is not None:
         compared, cells = counted.compared, counted.cells
     if strata is not None and by_proxy is None:
         _warn_of_empty(compared)
-    settings.constraint.check(compared)
+    asked = settings.constraint if actions is None else on_actions(settings.constraint, actions)
+    asked.check(compared)
     if by_proxy is None:
         access = find_access(
             X,
@@ -179,12 +187,13 @@ def read_training_data(
     examples = Examples(
         visible.X,
         codes.astype(np.intp),
-        labels.positive,
+        labels.codes,
         len(groups),
         access.allowed(groups, visible.known),
         weights,
         known_features,
         None if stratum_codes is None else stratum_codes.astype(np.intp),
+        n_labels=len(labels.classes),
     )
     in_requirement = weights
     if groups.excluded:
@@ -198,10 +207,11 @@ def read_training_data(
         labels.classes,
         access,
         in_requirement,
-        Fingerprint.of(X, labels.positive, recognised, weights),
+        Fingerprint.of(X, labels.codes, recognised, weights),
         compared,
         None if by_proxy else CellRates(compared, cells.astype(np.float64), np.zeros(cells.shape)),
         imputed,
+        actions,
     )
 
 
@@ -230,6 +240,7 @@ def count_in_strata(
     stratum_codes: NDArray[np.int32] | None,
     *,
     labels: NDArray[np.intp],
+    n_labels: int = 2,
     rows: NDArray[np.int64] | None = None,
 ) -> tuple[Groups, NDArray[np.int64]]:
     """The groups that a requirement compares, and the number of rows of each with each label.
@@ -242,6 +253,7 @@ def count_in_strata(
     strata : Groups or None
     stratum_codes : array of int32 or None
     labels : array of int
+    n_labels : int, default=2
     rows : array of int, default=None
         Rows that each row stands for; None stands for one.
 
@@ -249,12 +261,12 @@ def count_in_strata(
     -------
     compared : Groups
         Within strata, if there are any.
-    cells : array of int, shape (number of codes, 2)
+    cells : array of int, shape (number of codes, n_labels)
     """
     compared, places = groups, codes
     if strata is not None and stratum_codes is not None:
         compared, places = groups_in_strata(groups, codes, strata, stratum_codes, row_counts=rows)
-    cells = np.zeros((len(compared), 2), np.int64)
+    cells = np.zeros((len(compared), n_labels), np.int64)
     known = places >= 0
     np.add.at(cells, (places[known], labels[known]), 1 if rows is None else rows[known])
     return compared, cells
@@ -340,13 +352,13 @@ def _without_excluded(
     others = examples.take(np.flatnonzero(lacking))
     if not len(others):
         return learned
-    return replace(learned, without_group=LabelExamples(others.X, others.positive, others.weights))
+    return replace(learned, without_group=LabelExamples(others.X, others.labels, others.weights))
 
 
 def _has_one_class(examples: Examples) -> bool:
     """Whether all rows that count have the same label."""
     counted = slice(None) if examples.weights is None else examples.weights > 0
-    return len(np.unique(examples.positive[counted])) < 2
+    return len(np.unique(examples.labels[counted])) < 2
 
 
 def check_splits(settings: Settings, because: str) -> None:

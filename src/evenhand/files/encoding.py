@@ -28,17 +28,27 @@ from evenhand.estimators.trained_models import ClassifierMixture, GroupThreshold
 from evenhand.exceptions import InputError, UntrustedFileError
 from evenhand.groups.groups import POOLED, GroupName, Groups
 from evenhand.groups.proxy import Proxy
+from evenhand.guarantee.action_forecast import ActionForecast
 from evenhand.guarantee.forecast import Forecast
 from evenhand.guarantee.group_tests import GroupTest
 from evenhand.guarantee.guarantee import GuaranteeResult
 from evenhand.guarantee.ranks import Ranks
+from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.rule import Rule
+from evenhand.optimum.rule_format import of_actions
 from evenhand.posteriors import models
-from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator, Sigmoid, Softmax
+from evenhand.posteriors.calibration import (
+    CellCalibrator,
+    GroupCalibrator,
+    LabelSoftmax,
+    Sigmoid,
+    Softmax,
+)
 from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.preparation import Preparation
 from evenhand.posteriors.table_encoder import TableEncoder
+from evenhand.requirements.actions import ActionRates, Actions, Costs
 from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import BoundMeasurement, Measurement
@@ -56,6 +66,7 @@ _CLASSES: tuple[type[Any], ...] = (
     *(models.Averaged, models.Calibrated, models.Encoded, models.GroupByFeature, models.Joint),
     *(models.KnownGroup, models.LabelAndProxy, models.LabelThenGroup, models.Product, models.Restricted),
     *(FeatureChain, Learner, Preparation, TableEncoder, CellCalibrator, GroupCalibrator, Sigmoid, Softmax),
+    *(LabelSoftmax, ActionRates, Actions, Costs, ActionForecast),
     *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins, LinearConstraints, ConstraintName),
     *(CellRates, Certificate, Fingerprint, GroupName, GroupTest, Groups, BoundMeasurement, Measurement),
     *(Forecast, GuaranteeResult, Ranks, AttributeAccess, ImputedRows, Proxy, ProxyAccess),
@@ -87,6 +98,11 @@ def encode_model(model: FairClassifier, trusted: Collection[str] = ()) -> tuple[
     return {"model": type(model).__name__, "state": state}, writer.parts
 
 
+def read_rule(text: str) -> Rule | ActionRule:
+    """The rule that a text holds, of two decisions or of several actions."""
+    return ActionRule.from_json(text) if of_actions(text) else Rule.from_json(text)
+
+
 def decode_model(content: Any, parts: list[Any]) -> FairClassifier:
     """The model that :func:`encode_model` wrote.
 
@@ -110,7 +126,10 @@ def decode_model(content: Any, parts: list[Any]) -> FairClassifier:
     if not (isinstance(tags, tuple) and [type(tag) for tag in tags] == [bool, bool]):
         raise UntrustedFileError("the model has tags that evenhand does not write.")
     for name in ("rule_", "solved_rule_") if kind is FairPostprocessor else ():
-        model.__dict__[name] = replace(model.__dict__[name], names=model.compared_.cell_names)
+        one, shape = model.__dict__[name], (len(model.compared_), len(model.classes_))
+        if type(one) is not type(model.__dict__["rule_"]) or one.table.shape[:2] != shape:
+            raise UntrustedFileError("the model and its rule do not belong together.")
+        model.__dict__[name] = replace(one, names=model.compared_.cell_names)
     return model
 
 
@@ -141,7 +160,7 @@ class _Writer:
             return {"dict": pairs}
         if value is POOLED:
             return {"pooled": True}
-        if kind is Rule:
+        if kind is Rule or kind is ActionRule:
             return {"rule": value.to_json()}
         if _TIMES.get(kind.__name__) is kind:
             return {kind.__name__: value.isoformat()}
@@ -194,5 +213,5 @@ def decode_value(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
         return pairs
     if tag == "part":
         return parts[content]
-    simple: dict[str, Any] = {"float": float, "pooled": lambda _: POOLED, "rule": Rule.from_json}
+    simple: dict[str, Any] = {"float": float, "pooled": lambda _: POOLED, "rule": read_rule}
     return (simple.get(tag) or _TIMES[tag].fromisoformat)(content)

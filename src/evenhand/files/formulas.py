@@ -16,6 +16,7 @@ from evenhand.optimum.minimax import WORST_GROUP
 from evenhand.optimum.nearest import distance, named_distance, slack_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.actions import Actions, on_actions
 from evenhand.requirements.bounds import NoWorse, with_reference
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.notions import Notion
@@ -242,6 +243,75 @@ def recompute(
     objective, violation = attained(s)
     of_shipped = (None, None) if shipped is None else attained(s_shipped)
     return Certificate(objective, float(bound), violation, minimised, *of_shipped), W, slack
+
+
+def recompute_actions(
+    parts: Callable[[], Iterable[tuple[Any, Floats | None]]],
+    groups: Groups,
+    constraint: Constraint,
+    *,
+    actions: Actions,
+    multipliers: Mapping[ConstraintName, float],
+    rule: Any,
+    shipped: Any,
+) -> tuple[Certificate, Floats, Certificate]:
+    """The certificate of a rule for several actions, and the table W of the multipliers.
+
+    With p the posteriors, w the weights, f_a the probability of action a, r the costs, and the requirement
+    lo <= C rho + B t + k <= hi for some t in [0, 1]:
+
+        masses = sum of w p,  s_a = sum of w f_a p,  rho = s / masses
+        W      = -r + C^T lambda / masses
+        cost   = <r, s>
+        bound  = - sum of w max over a of <W_a, p> - sum of max(0, B^T lambda)
+                 + sum of lambda (lo - k where lambda > 0, hi - k where lambda < 0)
+
+    Parameters
+    ----------
+    parts : function
+        Posteriors of shape (n, M, L) and weights of some rows at a time; asked for twice.
+    groups : Groups
+    constraint : Constraint
+    actions : Actions
+    multipliers : mapping
+    rule, shipped : ActionRule
+        The rule of the optimum, and the one that is shipped.
+
+    Returns
+    -------
+    certificate, W, slack
+    """
+
+    def rows() -> Iterator[tuple[Floats, Floats]]:
+        for p, w in parts():
+            for where in blocks(len(p)):
+                yield p[where], np.ones(len(p[where])) if w is None else w[where]
+
+    total = sum(float(w.sum()) for _, w in rows())
+    masses: Floats = np.sum([np.tensordot(w, p, axes=1) for p, w in rows()], axis=0) / total
+    masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
+    linear = on_actions(constraint, actions).linear(masses, groups)
+    lam = np.array([multipliers[name] for name in linear.names])
+    held = masses[..., None] > 0
+    W = np.tensordot(lam, np.divide(linear.C, masses[..., None], out=0.0 * linear.C, where=held), axes=1)
+    W = W - actions.costs
+    best, sums = 0.0, np.zeros((2, *W.shape))
+    for p, weights in rows():
+        w = weights / total
+        best += float(w @ np.einsum("nmy,mya->na", p, W).max(axis=1))
+        for k, one in enumerate((rule, shipped)):
+            sums[k] += np.einsum("n,na,nmy->mya", w, one.selection(p), p, optimize=True)
+    paid = np.flatnonzero(lam)
+    bound = (np.where(lam > 0, linear.lo, linear.hi) - linear.k)[paid] @ lam[paid] - best
+    if linear.B is not None:
+        bound -= np.maximum(lam @ linear.B, 0.0).sum()
+    costs = [float((actions.costs * s).sum()) for s in sums]
+    rho = np.divide(sums, masses[..., None], out=0.0 * sums, where=held)
+    broken = [float(linear.violation(one)) for one in rho]
+    found = Certificate(
+        costs[0], float(bound), broken[0], shipped_objective=costs[1], shipped_violation=broken[1]
+    )
+    return found, W, Certificate(0.0, 0.0, 0.0)
 
 
 def _unconstrained(parts: Iterable[Part], prices: Floats) -> Floats:

@@ -19,6 +19,7 @@ from evenhand.estimators.rank_thresholds import (
 from evenhand.estimators.training_data import TrainingData
 from evenhand.guarantee.group_tests import run_tests
 from evenhand.guarantee.ranks import counted_labels, violation_chances
+from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
@@ -32,7 +33,8 @@ _SAME_CHANCE = 1.1
 def deployed_posteriors(model: FairPostprocessor, rows: Examples) -> Posteriors:
     """Posteriors of some rows by the model for new rows."""
     cells = model.posterior_model_.cells(rows.X, rows.allowed)
-    return model.access_.posteriors(model.groups_, cells, rows.codes, rows.strata)
+    several = isinstance(model.rule_, ActionRule)
+    return model.access_.posteriors(model.groups_, cells, rows.codes, rows.strata, actions=several)
 
 
 def with_ranks(model: Any, rule: Rule, held_out: Examples | None) -> Rule:

@@ -221,11 +221,12 @@ def _packed(model: FairClassifier, source: Source | None, trusted: Collection[st
 
 def _described(model: FairClassifier) -> dict[str, Any]:
     certificate, guarantee = (getattr(model, name, None) for name in ("certificate_", "guarantee_"))
+    labels = model.classes_.tolist()
     return {
         "model": type(model).__name__,
         "requirement": repr(model.constraint),
-        "classes": [str(label) for label in model.classes_.tolist()],
-        "positive": str(model.classes_[model.classes_.tolist().index(model.pos_label_)]),
+        "classes": [str(label) for label in labels],
+        "positive": str(model.classes_[labels.index(model.pos_label_)] if len(labels) == 2 else None),
         "groups": [str(name) for name in model.groups_.names],
         "certificate": certificate and _numbers(certificate),
         "guarantee": None if guarantee is None else str(guarantee),

@@ -25,8 +25,10 @@ from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.files.formulas import Mixture, Nearness, Part, recompute
+from evenhand.files.formulas import Mixture, Nearness, Part, recompute, recompute_actions
 from evenhand.files.guarantee_check import compare_guarantee, deployed_posteriors, with_ranks
+from evenhand.optimum.action_problem import ActionsProblem
+from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.nearest import slack_of
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.optimum.rule import Rule
@@ -155,6 +157,7 @@ def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
         certificate.bound,
         *certificate.of_rule,
         halved=not isinstance(model.objective, Notion)
+        and not isinstance(getattr(model, "rule_", None), ActionRule)
         and bool(np.all(prices_of(model.cost, model.groups_) == 0.5)),
         minimised=certificate.minimised,
         trained=isinstance(model, FairInprocessor),
@@ -255,20 +258,23 @@ def _compare(
     certificate : Certificate or None
     problems : list of str
     """
-    prices = prices_of(model.cost, model.compared_)
+    several = problem.actions if isinstance(problem, ActionsProblem) else None
+    prices = prices_of(model.cost, model.compared_) if several is None else several.costs
     near = TOLERANCE * max(1.0, float(prices.max()))
     rule = model.solved_rule_ if isinstance(model, FairPostprocessor) else None
+    more: dict[str, Any] = {"actions": several}
+    if several is None:
+        more = {"prices": prices, "mixture": Mixture.of(model), "nearness": Nearness.of(model)}
+    compute: Any = recompute if several is None else recompute_actions
     try:
-        found, W, slack = recompute(
+        found, W, slack = compute(
             parts,
             model.compared_,
             _certified(model),
-            prices=prices,
             multipliers=model.multipliers_,
             rule=rule,
             shipped=None if rule is None else model.rule_,
-            mixture=Mixture.of(model),
-            nearness=Nearness.of(model),
+            **more,
         )
     except (AttributeError, InputError, KeyError, TypeError):
         return None, ["the groups or multipliers do not belong to these rows"]

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +160,8 @@ class Forecast:
         ]
         return html_table(headings, cells)
 
+    _remedies: ClassVar[str] = ", a wider tolerance or margin='forecast' of FairPostprocessor"
+
     def on(self, n_rows: int) -> Forecast:
         """What so many new rows are likely to show: as in an audit, their own sampling error is added.
 
@@ -180,7 +183,12 @@ class Forecast:
         drawn = self._draw()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VacuousConstraintWarning)
-            return tuple(self._expected(part, part.measure(drawn)) for part in self.constraint.requirements)
+            return tuple(self._expected(part, part.measure(drawn)) for part in self._requirements)
+
+    @property
+    def _requirements(self) -> tuple[Requirement, ...]:
+        """The parts of the requirement, each of which is measured."""
+        return tuple(self.constraint.requirements)
 
     @property
     def worth(self) -> Floats:
@@ -247,7 +255,7 @@ class Forecast:
     def _rows_of(self, part: Requirement, found: AnyMeasurement, place: int) -> int:
         """Rows of a group with the labels that the statistic counts."""
         statistics = part.statistics if isinstance(part, Notion) else ()
-        mask = next((one.mask for one in statistics if one.name == found.statistic), (1.0, 1.0))
+        mask = next((one.mask for one in statistics if one.name == found.statistic), 1.0)
         [who] = [
             family.matrix[place] & cells
             for stratum, cells, family in part.comparisons(self.rates.groups)
@@ -286,5 +294,5 @@ def warn_if_exceeded(forecast: Forecast) -> None:
     """
     exceeded = [str(found) for found in forecast.expected if found.exceeded]
     if exceeded:
-        advice = "More rows, a wider tolerance or margin='forecast' of FairPostprocessor would help."
+        advice = f"More rows{forecast._remedies} would help."
         warn_user(f"{'; '.join(exceeded)}. {advice}", ForecastWarning)

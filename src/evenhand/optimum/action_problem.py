@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from evenhand.exceptions import ConstantClassifierWarning, InputError, warn_user
 from evenhand.groups.groups import Groups
 from evenhand.optimum.action_rule import ActionRule, regret_score
 from evenhand.optimum.problem import FairnessProblem, by_name, multipliers_of, unit_of
+from evenhand.optimum.rounding import DIGITS, best_choice
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_action_rows
 from evenhand.posteriors.posteriors import GroupedScores
@@ -90,8 +92,9 @@ class ActionsProblem(FairnessProblem):
         cost: Any = 0.5,
         sample_weight: Any = None,
         groups: Groups | None = None,
+        labels: Sequence[Any] | None = None,
     ) -> ActionsProblem:
-        """Validate posteriors, costs and requirement."""
+        """Validate posteriors, costs and requirement; labels are by default in the order of the costs."""
         if not isinstance(constraint, Constraint):
             raise InputError(f"constraint must be a notion of fairness or a bound, got {constraint!r}.")
         if is_lazy(posteriors) or is_dask(posteriors) or isinstance(posteriors, GroupedScores):
@@ -102,11 +105,12 @@ class ActionsProblem(FairnessProblem):
                 f"posteriors for several actions must be floats of shape (n, M, L), got {values.dtype} of "
                 f"shape {values.shape}."
             )
-        labels = cost.labels if isinstance(cost, Costs) else range(values.shape[2])
+        if labels is None:
+            labels = cost.labels if isinstance(cost, Costs) else range(values.shape[2])
         if len(labels) != values.shape[2]:
             raise InputError(f"posteriors have {values.shape[2]} labels, and Costs has {len(labels)}.")
         actions = Actions.of(cost, labels)
-        _refuse_large(values.shape[1], actions)
+        refuse_many_cells(values.shape[1], actions)
         constraint = on_actions(constraint, actions)
         oracle, masses = read_action_rows(values, sample_weight, len(actions.names))
         masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
@@ -167,6 +171,45 @@ class ActionsProblem(FairnessProblem):
         proof = replace(solution.certificate, shipped_objective=self.unit * cost, shipped_violation=violation)
         return replace(solution, certificate=proof)
 
+    def deterministic(
+        self, rule: Any, deployed: Any = None, *, linear: LinearConstraints | None = None
+    ) -> Any:
+        """The nearest rule that never randomises, as :meth:`FairnessProblem.deterministic`."""
+        if not rule.randomises:
+            return rule
+        required = self.linear_constraints if linear is None else linear
+        mixed = np.flatnonzero(((rule.chances > 0) & (rule.chances < 1)).any(axis=1))
+        numbers, K = rule.chances.copy(), rule.chances.shape[1]
+        numbers[mixed] = 2.0 + np.arange(len(mixed))[:, None]
+        rows, views = np.asarray(self.posteriors), []
+        for by in [rows] if deployed is None else [rows, deployed]:
+            shares = replace(rule, chances=numbers).selection(by)
+            which = np.where(shares[:, 0] >= 2, shares[:, 0] - 2, -1).astype(np.intp)
+            weights = self.rows.weights_of(slice(None))
+            base = self.rows.mixed(np.where(which[:, None] < 0, shares, 0.0))
+            own = [weights * (which == k) @ rows.reshape(len(rows), -1) for k in range(len(mixed))]
+            views.append((base[: self._size].reshape(-1, K), np.array(own)))
+
+        def key(choice: tuple[int, ...]) -> tuple[float, ...]:
+            found = []
+            for base, own in views:
+                sums = base.copy()
+                np.add.at(sums.T, np.array(choice), own)
+                found.append(self._attained(self._rates(sums.ravel()), required))
+            violation, cost = (round(sum(part), DIGITS) for part in zip(*found, strict=True))
+            return violation, cost, -float(rule.chances[mixed, np.array(choice)].sum())
+
+        # One action after the other instead of the parts of a tie; the first choice is the likeliest action.
+        mass = [np.full(K - 1, one) for one in sum(own.sum(axis=1) for _, own in views)]
+        start = [(np.arange(K - 1) < k) * 1.0 for k in rule.chances[mixed].argmax(axis=1)]
+        chances = rule.chances.copy()
+        chances[mixed] = np.eye(K)[np.array(best_choice(mass, start, key))]
+        return replace(rule, chances=chances)
+
+    def _sums(self, rule: Any, parts: int = 0, by: Any = None) -> Floats:  # noqa: ARG002
+        """Sums over rows of a rule's decisions, on these posteriors or on others."""
+        return self.rows.mixed(rule.selection(self.posteriors if by is None else by))
+
     @property
     def _size(self) -> int:
         return self.masses.size * len(self.actions.names)
@@ -203,10 +246,16 @@ class ActionsProblem(FairnessProblem):
         return np.union1d(chosen.index, np.flatnonzero(chosen.margins <= tie_width(v)))
 
 
-def warn_if_never(rates: ActionRates) -> None:
-    """Warn of actions that nobody gets: others cost less everywhere, or a bound rules them out."""
-    total = rates.selected.sum(axis=(0, 1)) / rates.mass.sum()
-    never = [name for name, rate in zip(rates.actions.names, total, strict=True) if rate <= _NEVER]
+def warn_if_never(rule: ActionRule, selection: Floats) -> None:
+    """Warn of actions that nobody gets: others cost less everywhere, or a bound rules them out.
+
+    Parameters
+    ----------
+    rule : ActionRule
+    selection : array, shape (n, K)
+    """
+    shares = selection.mean(axis=0)
+    never = [name for name, share in zip(rule.actions, shares, strict=True) if share <= _NEVER]
     if never:
         warn_user(
             f"nobody gets the action{'s' * (len(never) > 1)} {', '.join(map(repr, never))}: others cost "
@@ -222,8 +271,14 @@ def _program(linear: LinearConstraints, masses: Floats, costs: Floats) -> Proble
     return Problem(np.append(gain, np.zeros(linear.n_scalars)), A, lo, hi, scalars=linear.n_scalars)
 
 
-def _refuse_large(n_groups: int, actions: Actions) -> None:
-    """Raise an InputError if the curvature of the dual would need too much memory."""
+def refuse_many_cells(n_groups: int, actions: Actions) -> None:
+    """Raise an InputError if the curvature of the dual would need too much memory.
+
+    Parameters
+    ----------
+    n_groups : int
+    actions : Actions
+    """
     cells = n_groups * actions.costs.size
     needed = 2 * cells**2 * 8
     if needed > _MAX_BYTES:

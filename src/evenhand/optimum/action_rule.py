@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from scipy.spatial import KDTree
 
 from evenhand.exceptions import InputError
 from evenhand.optimum.rule import hashed_uniforms
+from evenhand.optimum.rule_format import read, write
 from evenhand.solver.dense import as_float64
 from evenhand.solver.oracle import ROUNDING
 
@@ -84,6 +85,8 @@ class ActionRule:
         Distance within which a posterior is taken for an atom.
     key : str
         Hash key of randomised decisions.
+    names : tuple
+        Of the groups.
 
     Examples
     --------
@@ -101,6 +104,9 @@ class ActionRule:
     unit: float = 1.0
     resolution: float = 0.0
     key: str = ""
+    names: tuple[Any, ...] = ()
+    steps: ClassVar[None] = None
+    """Known groups have none: several actions are decided by the table."""
 
     def __repr__(self) -> str:
         M, L, K = self.table.shape
@@ -111,6 +117,30 @@ class ActionRule:
     def randomises(self) -> bool:
         """Whether chance has a part in some decisions."""
         return self.chances is not None and bool(((self.chances > 0) & (self.chances < 1)).any())
+
+    def with_key(self, key: str) -> Self:
+        """The same rule with another key of randomised decisions."""
+        return replace(self, key=key)
+
+    def by_costs(self, posteriors: Floats) -> Floats:
+        """Minus the expected cost of each action, shape (n, K), without any requirement."""
+        return np.asarray(-(posteriors.sum(axis=1) @ self.costs))
+
+    def to_json(self) -> str:
+        """The rule as text, to the last digit.
+
+        Examples
+        --------
+        >>> rule = ActionRule(-1.0 + np.eye(3)[None], 1.0 - np.eye(3), ("low", "middle", "high"))
+        >>> ActionRule.from_json(rule.to_json()).to_json() == rule.to_json()
+        True
+        """
+        return write(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read the text of :meth:`to_json`."""
+        return cls(**read(text, actions=True))
 
     def decision(self, posteriors: Any) -> Floats:
         """The sums that are compared, shape (n, K)."""

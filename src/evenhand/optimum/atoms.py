@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.rule import REACH_MARGIN, SAME_ATOM, Rule
 from evenhand.posteriors.posteriors import GroupedScores, Posteriors
+from evenhand.solver.dense import collapsed
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
@@ -96,6 +98,40 @@ def randomise_atoms(
     atoms = np.array([np.frombuffer(key) for key in known]).reshape(-1, *rule.table.shape)
     reach = max(rule.reach, REACH_MARGIN * float(np.abs(own).max()))
     return replace(rule, atoms=atoms, chances=np.array(list(known.values())), reach=reach)
+
+
+def randomise_action_atoms(
+    rule: ActionRule, posteriors: Floats, selection: Floats, weights: Floats | None
+) -> ActionRule:
+    """The same for several actions: every atom that many rows share has the mean selection of its rows.
+
+    Parameters
+    ----------
+    rule : ActionRule
+    posteriors : array, shape (n, M, L)
+        By the model for new rows.
+    selection : array, shape (n, K)
+    weights : array, shape (n,), or None
+
+    Returns
+    -------
+    ActionRule
+    """
+    rule = replace(rule, resolution=SAME_ATOM)
+    off = (rule.selection(posteriors) != selection).any(axis=1)
+    least = max(_LEAST_ROWS, _LEAST_SHARE * len(off))
+    w = np.ones(len(off)) if weights is None else weights
+    atoms, mass, kind = collapsed(posteriors + 0.0, w)
+    shared = (np.bincount(kind, off, len(mass)) >= least) & (mass > 0)
+    if not shared.any():
+        return rule
+    shares = np.column_stack([np.bincount(kind, w * one, len(mass)) for one in selection.T])
+    found, chances = atoms[shared], shares[shared] / mass[shared, None]
+    if rule.atoms is not None and rule.chances is not None:
+        own = {atom.tobytes() for atom in found}
+        kept = [k for k, atom in enumerate(rule.atoms) if atom.tobytes() not in own]
+        found, chances = np.vstack([rule.atoms[kept], found]), np.vstack([rule.chances[kept], chances])
+    return replace(rule, atoms=found, chances=chances)
 
 
 def _with_atoms(

@@ -298,7 +298,7 @@ def label_and_group_suffice(
     ----------
     constraint : Constraint
     cost : float, pair or array of shape (M, 2)
-    masses : array, shape (M, 2)
+    masses : array, shape (M, L)
         P(S=m, Y=y), in each stratum if there are any. If one of them is 0 in all strata, the answer is no.
     groups : Groups
 
@@ -307,16 +307,16 @@ def label_and_group_suffice(
     bool
     """
     prices = prices_of(cost, groups)
-    if (masses.reshape(-1, len(groups.combinations), 2).sum(axis=0) == 0).any():
+    if (masses.reshape(-1, len(groups.combinations), masses.shape[1]).sum(axis=0) == 0).any():
         return False
     if (prices != prices[0]).any():
         return False
     with warnings.catch_warnings(action="ignore", category=EvenhandWarning):
         # Coefficients do not depend on the reference.
         linear = with_reference(constraint, CellRates(groups, masses, masses / 2)).linear(masses, groups)
-    per_mass = linear.in_sums(masses)[0][:, : masses.size].reshape(len(linear), *masses.shape)
-    full = (masses > 0).all(axis=1)
-    return bool(np.allclose(per_mass[:, full, 0], per_mass[:, full, 1]))
+    A, full = linear.in_sums(masses)[0], (masses > 0).all(axis=1)
+    per_mass = A[:, : A.shape[1] - linear.n_scalars].reshape(len(linear), *masses.shape, -1)[:, full]
+    return bool(np.allclose(per_mass[:, :, :1], per_mass))
 
 
 def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
@@ -324,7 +324,7 @@ def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
     try:
         prices = np.asarray(cost, dtype=np.float64)
     except (TypeError, ValueError):
-        hint = " Costs are for evenhand.solve." if hasattr(cost, "table") else ""
+        hint = " Costs are for FairPostprocessor and evenhand.solve." if hasattr(cost, "table") else ""
         raise InputError(f"cost must be numbers, got {cost!r}.{hint}") from None
     if prices.ndim == 0:
         if not 0 <= prices <= 1:

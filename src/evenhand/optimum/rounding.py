@@ -31,7 +31,7 @@ _PARTS = 16
 _NARROW = 1e-9
 """Width of a single score, which is not cut: last digits differ between processors."""
 _SWEEPS = 20
-_DIGITS = 10
+DIGITS = 10
 """To which violations and risks are compared: rounding errors decide nothing."""
 
 
@@ -74,19 +74,32 @@ def nearest_deterministic(
     def key(choice: Choice) -> tuple[float, float, float]:
         chosen = decided(choice)
         found = [attained(base + chosen @ of_parts) for base, of_parts in views]
-        violation, risk = (round(math.fsum(part), _DIGITS) for part in zip(*found, strict=True))
+        violation, risk = (round(math.fsum(part), DIGITS) for part in zip(*found, strict=True))
         return violation, risk, float(np.abs(chosen - levels[parts]).sum())
 
     mass = np.split(np.sum([of_parts.sum(axis=1) for _, of_parts in views], axis=0), ends)
-    best = _best(mass, [levels[tie] for tie in ties], key)
+    best = best_choice(mass, [levels[tie] for tie in ties], key)
     levels[parts] = decided(best)
     return _without_steps_of_nothing(_with_levels(rule, levels))
 
 
-def _best(
+def best_choice(
     mass: Sequence[Floats], chances: Sequence[Floats], key: Callable[[Choice], tuple[float, ...]]
 ) -> Choice:
-    """Start where each tie selects about its share; try the heaviest together, and then one at a time."""
+    """Start where each tie selects about its share; try the heaviest together, and then one at a time.
+
+    Parameters
+    ----------
+    mass, chances : sequence of arrays
+        Of the parts of each tie, in the order in which they are selected.
+    key : function
+        The choice with the smallest one is the best.
+
+    Returns
+    -------
+    tuple of int
+        How many parts of each tie are selected.
+    """
     selected = [np.concatenate([[0.0], np.cumsum(own)]) for own in mass]
     wanted = [float(own @ share) for own, share in zip(mass, chances, strict=True)]
     best = tuple(int(np.abs(own - want).argmin()) for own, want in zip(selected, wanted, strict=True))

@@ -12,25 +12,31 @@ from evenhand.exceptions import InputError
 from evenhand.solver.thresholds import Steps
 
 if TYPE_CHECKING:
+    from evenhand.optimum.action_rule import ActionRule
     from evenhand.optimum.rule import Rule
 
-_FORMAT = "evenhand rule"
+_FORMAT, _ACTIONS = "evenhand rule", "evenhand action rule"
 _VERSION = 1
 
 
-def write(rule: Rule) -> str:
+def write(rule: Rule | ActionRule) -> str:
     """Text of a rule.
 
     Parameters
     ----------
-    rule : Rule
+    rule : Rule or ActionRule
 
     Returns
     -------
     str
     """
     fields = {name: _plain(value) for name, value in vars(rule).items() if name != "names"}
-    return json.dumps({"format": _FORMAT, "version": _VERSION, **fields}, allow_nan=False)
+    kind = _ACTIONS if "actions" in fields else _FORMAT
+    try:
+        return json.dumps({"format": kind, "version": _VERSION, **fields}, allow_nan=False)
+    except (TypeError, ValueError):
+        names = fields.get("actions")
+        raise InputError(f"names of actions must be text or numbers to be written, got {names!r}.") from None
 
 
 def _plain(value: Any) -> Any:
@@ -40,26 +46,36 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def read(text: str) -> dict[str, Any]:
+def of_actions(text: str) -> bool:
+    """Whether a text has the format of rules for several actions."""
+    return f'"{_ACTIONS}"' in text[:100]
+
+
+def read(text: str, *, actions: bool = False) -> dict[str, Any]:
     """Fields of the rule that a text holds.
 
     Parameters
     ----------
     text : str
+    actions : bool, default=False
+        Whether it is for several actions.
 
     Returns
     -------
     dict
-        Arguments of ``Rule``.
+        Arguments of ``Rule``, or of ``ActionRule``.
     """
+    kind = _ACTIONS if actions else _FORMAT
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
-        if content["format"] != _FORMAT:
+        if content["format"] != kind:
             raise InputError(f"this text is not a rule: its format is {content['format']!r}.")
         if content["version"] != _VERSION:
             raise InputError(
                 f"this rule has version {content['version']!r}; only version {_VERSION} can be read."
             )
+        if actions:
+            return _of_actions(content)
         table = _floats(content["table"], (None, 2))
         ties, atoms, chances, steps = (content[name] for name in ("ties", "atoms", "chances", "steps"))
         return {
@@ -77,6 +93,28 @@ def read(text: str) -> dict[str, Any]:
         if isinstance(error, InputError):
             raise
         raise InputError(f"this text is not a rule: {type(error).__name__}: {error}") from None
+
+
+def _of_actions(content: dict[str, Any]) -> dict[str, Any]:
+    actions, atoms, chances = (content[name] for name in ("actions", "atoms", "chances"))
+    if not all(one is None or isinstance(one, str | int | float) for one in actions):
+        raise InputError("this text is not a rule: names of actions are text or numbers.")
+    table = _floats(content["table"], (None, None, len(actions)))
+    found: dict[str, Any] = {
+        "table": table,
+        "costs": _floats(content["costs"], table.shape[1:]),
+        "actions": tuple(actions),
+        "ties": None if content["ties"] is None else _floats(content["ties"], table.shape),
+        "atoms": None if atoms is None else _floats(atoms, (None, *table.shape[:2])),
+        **{name: float(_floats(content[name], ())) for name in ("unit", "resolution")},
+        "key": str(content["key"]),
+    }
+    if chances is not None:
+        count = 0 if atoms is None else len(atoms)
+        found["chances"] = _floats(chances, (count, len(actions)))
+        if (found["chances"] < 0).any() or not np.allclose(found["chances"].sum(axis=1), 1.0):
+            raise InputError("this text is not a rule: probabilities of actions do not sum to 1.")
+    return found
 
 
 def _refuse_constant(name: str) -> float:

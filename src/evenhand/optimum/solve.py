@@ -147,7 +147,7 @@ def solve(
             posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups
         )
         chosen = among.solve(tol=tol, start=start)
-        warn_if_never(cast("ActionSolution", chosen).rates)
+        warn_if_never(cast("ActionSolution", chosen).rule, chosen.selection)
         return chosen
     if is_lazy(posteriors):
         if control_features is not None:

@@ -45,8 +45,22 @@ class Sigmoid:
         return np.asarray(expit(self.slope * logit(inner) + self.intercept))
 
 
-Curve = Sigmoid | None
-"""The calibrated probability as a function of the probability; None leaves it alone."""
+@dataclass(frozen=True, eq=False)
+class LabelSoftmax:
+    """The softmax of slope * log p_y + intercept_y, for more than two labels; p_y is at least `least`."""
+
+    slope: float
+    intercepts: Floats
+    least: float
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated P(Y | x), shape (n, L)."""
+        logs = np.log(np.clip(p, self.least, 1.0))
+        return np.asarray(softmax(self.slope * logs + self.intercepts, axis=1))
+
+
+Curve = Sigmoid | LabelSoftmax | None
+"""The calibrated probability of the label as a function of the probability; None leaves it alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +71,7 @@ class GroupCalibrator:
     groups: tuple[Curve, ...]
 
     def __call__(self, p: Floats, codes: NDArray[Any]) -> Floats:
-        """Calibrated P(Y | x, s), shape (n, 2); only the overall curve is applied where the code is -1."""
+        """Calibrated P(Y | x, s), shape (n, L); only the overall curve is applied where the code is -1."""
         new = _applied(self.overall, p)
         for m, curve in enumerate(self.groups):
             own = np.flatnonzero(codes == m)
@@ -85,7 +99,7 @@ class Softmax:
     levels: NDArray[np.intp] | None
 
     def __call__(self, q: Floats, p: Floats) -> Floats:
-        """Calibrated q, given the posteriors of the cells, shape (n, 2 M)."""
+        """Calibrated q, given the posteriors of the cells, shape (n, M, L)."""
         z = (_features(p, self.levels) - self.center) / self.scale
         rest = 1 - q[:, ~self.seen].sum(axis=1, keepdims=True)
         new = q.copy()
@@ -101,12 +115,12 @@ Shares = Softmax | None
 
 @dataclass(frozen=True, eq=False)
 class CellCalibrator:
-    """Corrects P(Y | x), and the groups given the label; shape (n, 2 M) as cells 2 m + y.
+    """Corrects P(Y | x), and the groups given the label; shape (n, M L) as cells L m + y.
 
     Attributes
     ----------
     label : Curve
-    features : pair of tuples of tuples of Shares
+    features : tuple of tuples of tuples of Shares
         For each label and sensitive feature, one per combination of values of the features before; empty
         where groups are left alone.
     levels : array of int, shape (M, features)
@@ -129,8 +143,8 @@ class CellCalibrator:
     tells: int = 0
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated posteriors of the cells, shape (n, 2 M)."""
-        cells = p.reshape(len(p), -1, 2)
+        """Calibrated posteriors of the cells, shape (n, M L)."""
+        cells = p.reshape(len(p), -1, len(self.features))
         labels = _applied(self.label, cells.sum(axis=1))
         context = _context(cells, self.tells)
         new = np.empty_like(cells)
@@ -161,7 +175,7 @@ def fit_calibrator(
 
     Parameters
     ----------
-    p : array, shape (n, 2 M)
+    p : array, shape (n, M L)
         Posteriors of the cells.
     rows : Examples
         The same rows.
@@ -176,20 +190,21 @@ def fit_calibrator(
     """
     known = complete(rows) if rows.known is None else rows.known
     levels = levels if rows.known is None else known.levels
-    cells = p.reshape(len(p), -1, 2)
-    label = _label_curve(cells[:, :, 1].sum(axis=1), rows.positive, rows.weights)
+    cells = p.reshape(len(p), -1, rows.n_labels)
+    labels = np.column_stack([cells[:, :, y].sum(axis=1) for y in range(rows.n_labels)])
+    label = _label_curve(labels, rows.labels, rows.weights)
     if proxies:
-        return CellCalibrator(label, ((), ()), known.levels)
+        return CellCalibrator(label, ((),) * rows.n_labels, known.levels)
     context, features = _context(cells, known.tells), []
-    for y in (False, True):
-        part = np.flatnonzero(rows.positive == y)
+    for y in range(rows.n_labels):
+        part = np.flatnonzero(rows.labels == y)
         weights, own_known = None if rows.weights is None else rows.weights[part], known.take(part)
         chain = []
         for place in range(known.levels.shape[1]):
             curves = []
             for own in branches(known.levels, place):
                 values, which = np.unique(known.levels[own, place], return_inverse=True)
-                q = _branch_shares(cells[part][:, own, int(y)], which)
+                q = _branch_shares(cells[part][:, own, y], which)
                 given = targets(own_known, known.levels[own[0], :place], place, values)
                 curves.append(
                     _shares_curve(q, given, values, row_weights=weights, p=context[part], levels=levels)
@@ -204,7 +219,7 @@ def fit_group_calibrator(p: Floats, rows: Examples) -> GroupCalibrator:
 
     Parameters
     ----------
-    p : array, shape (n, 2)
+    p : array, shape (n, L)
         P(Y | x, s).
     rows : Examples
         The same rows.
@@ -213,41 +228,46 @@ def fit_group_calibrator(p: Floats, rows: Examples) -> GroupCalibrator:
     -------
     GroupCalibrator
     """
-    overall = _label_curve(p[:, 1], rows.positive, rows.weights)
-    shared, curves = _applied(overall, p)[:, 1], []
+    overall = _label_curve(p, rows.labels, rows.weights)
+    shared, curves = _applied(overall, p), []
     for m in range(rows.n_groups):
         own = np.flatnonzero(rows.codes == m)
         given = None if rows.weights is None else rows.weights[own]
-        curves.append(_label_curve(shared[own], rows.positive[own], given, level=_LEVEL / rows.n_groups))
+        curves.append(_label_curve(shared[own], rows.labels[own], given, level=_LEVEL / rows.n_groups))
     return GroupCalibrator(overall, tuple(curves))
 
 
-def _label_curve(
-    p: Floats, positive: NDArray[Any], weights: Floats | None, *, level: float = _LEVEL
-) -> Curve:
-    """A curve of P(Y=1 | x); None where a likelihood-ratio test does not reject the probabilities.
+def _label_curve(p: Floats, labels: NDArray[Any], weights: Floats | None, *, level: float = _LEVEL) -> Curve:
+    """A curve of P(Y | x); None where a likelihood-ratio test does not reject the probabilities.
 
     A correction that is within the noise of the rows would change decisions for nothing.
     """
     w = np.ones(len(p)) if weights is None else weights
     counted = w > _LEAST_SHARE * w.sum()
-    p, hit, w = p[counted], np.asarray(positive[counted], np.bool_), w[counted]
-    if not len(p) or hit.all() or not hit.any() or np.ptp(p) == 0:
+    p, y, w = p[counted], np.asarray(labels[counted], np.intp), w[counted]
+    if not len(p) or (y == y[0]).all() or np.ptp(p[:, 1:], axis=0).max() == 0:
         return None
-    w = _copies(w)
+    w, own = _copies(w), (np.arange(len(y)), y)
     # Of n rows, a probability of 0 means no more than that it is below one in n.
-    least = min(0.25, 0.5 / float(w.sum()))
-    curve = _sigmoid(p, hit, w, least)
-    before, after = (w @ np.log(np.clip(np.where(hit, q, 1 - q), least, 1.0)) for q in (p, curve(p)))
-    return curve if 2 * (after - before) > chi2.isf(level, 2) else None
+    L = p.shape[1]
+    least = min(0.5 / L, 0.5 / float(w.sum()))
+    if L == 2:
+        p = np.column_stack([1 - p[:, 1], p[:, 1]])
+    curve = _fitted_curve(p, y, w, least)
+    before, after = (w @ np.log(np.clip(q[own], least, 1.0)) for q in (p, _applied(curve, p)))
+    return curve if 2 * (after - before) > chi2.isf(level, L) else None
 
 
-def _sigmoid(p: Floats, hit: NDArray[np.bool_], w: Floats, least: float) -> Sigmoid:
-    inner = np.clip(p, least, 1 - least)
-    logs, none = np.log(np.column_stack([1 - inner, inner])), np.empty(0)
-    total = w.sum()
-    ridge = np.maximum(np.ones(3) / total, _LEAST_RIDGE)
-    found = fit(Regression(logs, np.empty((len(p), 0)), none, none, hit.astype(np.intp), w / total, ridge))
+def _fitted_curve(p: Floats, y: NDArray[np.intp], w: Floats, least: float) -> Sigmoid | LabelSoftmax:
+    L = p.shape[1]
+    inner = np.clip(p, least, 1 - least if L == 2 else 1.0)
+    if L == 2:
+        inner[:, 0] = 1 - inner[:, 1]
+    none, total = np.empty(0), w.sum()
+    ridge = np.maximum(np.ones(1 + L) / total, _LEAST_RIDGE)
+    found = fit(Regression(np.log(inner), np.empty((len(p), 0)), none, none, y, w / total, ridge))
+    if L > 2:
+        return LabelSoftmax(float(1 + found[0]), found[1:], least)
     return Sigmoid(float(1 + found[0]), float(found[2] - found[1]), least)
 
 
@@ -299,24 +319,27 @@ def _copies(weights: Floats) -> Floats:
 
 
 def _applied(curve: Curve, p: Floats) -> Floats:
-    """P(Y | x), shape (n, 2), with a curve of its second column."""
+    """P(Y | x), shape (n, L), with a curve: of two labels, of the second column."""
     if curve is None:
         return p.copy()
+    if isinstance(curve, LabelSoftmax):
+        return curve(p)
     second = curve(p[:, 1])
     return np.column_stack([1 - second, second])
 
 
 def _context(cells: Floats, tells: int) -> Floats:
-    """What corrections of sensitive features may depend on, shape (n, 2 M): the posteriors of the cells.
+    """What corrections of sensitive features may depend on, shape (n, M, L): the posteriors of the cells.
 
     Without P(Y | x) where that depends on which features are known: corrections are learned where one is
     known, and hold where it is not only if they do not depend on that.
     """
     if tells:
         total = cells.sum(axis=1, keepdims=True)
-        even = np.full_like(cells, 0.5 / cells.shape[1])
-        cells = np.where(total > 0, 0.5 * cells / np.where(total > 0, total, 1.0), even)
-    return cells.reshape(len(cells), -1)
+        part = 1 / cells.shape[2]
+        even = np.full_like(cells, part / cells.shape[1])
+        cells = np.where(total > 0, part * cells / np.where(total > 0, total, 1.0), even)
+    return cells
 
 
 def _branch_shares(p: Floats, which: NDArray[np.intp]) -> Floats:
@@ -324,11 +347,10 @@ def _branch_shares(p: Floats, which: NDArray[np.intp]) -> Floats:
     return shares(p @ np.eye(which.max() + 1)[which])
 
 
-def _features(p: Floats, levels: NDArray[np.intp] | None) -> Floats:
+def _features(cells: Floats, levels: NDArray[np.intp] | None) -> Floats:
     """The log-probabilities of up to 16 cells; of more, log-odds of the label and of each feature."""
-    if p.shape[1] <= _MOST_CELLS:
-        return _logs(p)
-    cells = p.reshape(len(p), -1, 2)
+    if cells.shape[1] * cells.shape[2] <= _MOST_CELLS:
+        return _logs(cells.reshape(len(cells), -1))
     groups = cells.sum(axis=2)
     marginals = [cells.sum(axis=1)]
     if levels is not None:

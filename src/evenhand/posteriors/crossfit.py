@@ -53,7 +53,7 @@ class Estimated:
     ----------
     rows : array of int
         Row numbers in the examples.
-    cells : array, shape (k, M, 2) or (k, 1, 2)
+    cells : array, shape (k, M, L) or (k, 1, L)
         Their posteriors, by models that were not fitted to them.
     model : PosteriorModel
         For new rows.

@@ -19,10 +19,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LabelExamples:
-    """Rows with a known label: the features that models see, the label, and weights or None."""
+    """Rows with a known label: the features that models see, the label's number, and weights or None."""
 
     X: Any
-    positive: NDArray[np.bool_]
+    labels: NDArray[Any]
     weights: Floats | None = None
 
 
@@ -58,8 +58,8 @@ class Examples:
     ----------
     X : table or matrix
         Without the columns that may not be used, with indicators of the known group.
-    codes, positive : array
-        Group and label of each row; a group of -1 is not known.
+    codes, labels : array
+        Group and label of each row; a group of -1 is not known. Of two labels, 1 is the positive one.
     n_groups : int
     allowed : array of bool, shape (n, M), or None
         Groups that are possible given the known attributes of each row.
@@ -71,41 +71,53 @@ class Examples:
     without_group : LabelExamples, default=None
         Further rows, without a known group, that models of the label alone learn from. They are in every
         fold, because no posteriors are needed of them.
+    n_labels : int, default=2
     """
 
     X: Any
     codes: NDArray[np.intp]
-    positive: NDArray[np.bool_]
+    labels: NDArray[Any]
     n_groups: int
     allowed: NDArray[np.bool_] | None = None
     weights: Floats | None = None
     known: KnownFeatures | None = None
     strata: NDArray[np.intp] | None = None
     without_group: LabelExamples | None = None
+    n_labels: int = 2
 
     def __len__(self) -> int:
         return len(self.codes)
 
     @property
+    def positive(self) -> NDArray[np.bool_]:
+        """Whether the label of each row is the second one."""
+        return np.asarray(self.labels == 1)
+
+    @property
     def cells(self) -> NDArray[np.intp]:
-        """2 m + y of each row; negative where the group is not known."""
-        return 2 * self.codes + self.positive
+        """L m + y of each row; negative where the group is not known."""
+        return np.asarray(self.n_labels * self.codes + self.labels)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of groups times number of labels."""
+        return self.n_labels * self.n_groups
 
     @property
     def compared_cells(self) -> NDArray[np.intp]:
         """The same with groups numbered within strata: those that a requirement compares."""
-        return self.cells if self.strata is None else 2 * self.n_groups * self.strata + self.cells
+        return self.cells if self.strata is None else self.n_cells * self.strata + self.cells
 
     @property
     def split_by(self) -> NDArray[np.intp]:
         """What splits are stratified by: the cell, or the label alone where the group is not known."""
-        return np.where(self.codes < 0, 2 * self.n_groups + self.positive, self.cells)
+        return np.where(self.codes < 0, self.n_cells + self.labels, self.cells)
 
     @property
     def seen(self) -> NDArray[np.bool_]:
-        """Cells with rows that count, shape (M, 2)."""
-        mass = np.bincount(self.cells, weights=self.weights, minlength=2 * self.n_groups)
-        return mass.reshape(-1, 2) > 0
+        """Cells with rows that count, shape (M, L)."""
+        mass = np.bincount(self.cells, weights=self.weights, minlength=self.n_cells)
+        return mass.reshape(-1, self.n_labels) > 0
 
     def split(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Split the rows in two, stratified by cell; the second part has the given share.
@@ -114,7 +126,7 @@ class Examples:
         the other: tests and intervals on the second part are not valid for what was learned from the first.
         """
         cells = self.split_by
-        counts = np.bincount(cells, minlength=2 * self.n_groups)
+        counts = np.bincount(cells, minlength=self.n_cells)
         strata = np.where(counts[cells] > 1, cells, counts.argmax())  # single rows join the largest cell
         try:
             first, second = train_test_split(
@@ -129,13 +141,14 @@ class Examples:
         return Examples(
             None if self.X is None else take_rows(self.X, rows),
             self.codes[rows],
-            self.positive[rows],
+            self.labels[rows],
             self.n_groups,
             None if self.allowed is None else self.allowed[rows],
             None if self.weights is None else self.weights[rows],
             None if self.known is None else self.known.take(rows),
             None if self.strata is None else self.strata[rows],
             self.without_group,
+            self.n_labels,
         )
 
     def encoded(self, encoder: Callable[[Any], Any]) -> Examples:
@@ -148,14 +161,14 @@ class Examples:
     @property
     def for_label(self) -> LabelExamples:
         """All rows that a model of the label alone can learn from."""
-        own, others = LabelExamples(self.X, self.positive, self.weights), self.without_group
+        own, others = LabelExamples(self.X, self.labels, self.weights), self.without_group
         if others is None:
             return own
         weights = None
         if self.weights is not None and others.weights is not None:
             weights = np.concatenate([self.weights, others.weights])
         X = _below(self.X, others.X)
-        return LabelExamples(X, np.concatenate([self.positive, others.positive]), weights)
+        return LabelExamples(X, np.concatenate([self.labels, others.labels]), weights)
 
 
 def _below(X: Any, other: Any) -> Any:

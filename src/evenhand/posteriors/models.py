@@ -39,7 +39,7 @@ class PosteriorModel(Protocol):
     """A fitted model of the posterior of every cell, or of a factor of it."""
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
-        """P(S=m, Y=y | x), shape (n, M, 2); P(Y=y | x), shape (n, 1, 2); or P(S=m | x), shape (n, M, 1)."""
+        """P(S=m, Y=y | x), shape (n, M, L); P(Y=y | x), shape (n, 1, L); or P(S=m | x), shape (n, M, 1)."""
         ...
 
 
@@ -48,9 +48,10 @@ class Joint:
     """One model of all cells."""
 
     model: Learner
+    n_labels: int = 2
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
-        p = self.model.proba(X).reshape(X.shape[0], -1, 2)
+        p = self.model.proba(X).reshape(X.shape[0], -1, self.n_labels)
         return p if allowed is None else within(p, allowed[:, :, None])
 
 
@@ -61,19 +62,20 @@ class LabelThenGroup:
     Attributes
     ----------
     label : Learner
-    groups : pair of Learner or FeatureChain
+    groups : tuple of Learner or FeatureChain
+        For each label.
     unaware : bool, default=False
         Whether the label's model does not see what is known of the group. That is evidence about the label
         then, by Bayes' theorem.
     """
 
     label: Learner
-    groups: tuple[Learner | FeatureChain, Learner | FeatureChain]
+    groups: tuple[Learner | FeatureChain, ...]
     unaware: bool = False
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         labels = self.label.proba(X)
-        p = np.stack([labels[:, [y]] * self.groups[y].proba(X) for y in (0, 1)], axis=2)
+        p = np.stack([labels[:, [y]] * groups.proba(X) for y, groups in enumerate(self.groups)], axis=2)
         if allowed is None:
             return p
         return (within if self.unaware else given_label)(p, allowed[:, :, None])
@@ -162,7 +164,7 @@ class Product:
     Attributes
     ----------
     label, group : PosteriorModel
-    seen : array of bool, shape (M, 2)
+    seen : array of bool, shape (M, L)
         Cells with examples; the others have probability 0.
     """
 
@@ -291,7 +293,7 @@ def within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
 def given_label(p: Floats, possible: NDArray[np.bool_]) -> Floats:
     """Posteriors of the cells without impossible ones, and with the same P(Y | x)."""
     labels, possible = p.sum(axis=1), np.broadcast_to(possible, p.shape)
-    given = [labels[:, [y]] * within(p[:, :, y], possible[:, :, y]) for y in (0, 1)]
+    given = [labels[:, [y]] * within(p[:, :, y], possible[:, :, y]) for y in range(p.shape[2])]
     return np.stack(given, axis=2)
 
 

@@ -42,7 +42,7 @@ class PosteriorSpec:
     label, group : classifier
         `label` is the model of the label, or of the cells if `form` is "joint".
     names : array, default=None
-        The two values of the label, which a frozen classifier may have as its classes.
+        The values of the label, which a frozen classifier may have as its classes; None stands for 0 and 1.
     seed : int, default=0
         Of the rows by which frozen classifiers are tested.
     levels : array of int, shape (M, features), default=None
@@ -64,15 +64,20 @@ class PosteriorSpec:
     unaware: bool = False
 
     @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return 2 if self.names is None else len(self.names)
+
+    @property
     def fits(self) -> int:
         """Number of classifiers that one call of `fit` fits."""
         if self.form == "separate":
             return sum(factor.fits for factor in self.factors)
         label = self.form != "group" and not is_frozen(self.label)
         n_features = 1 if self.levels is None else self.levels.shape[1]
-        groups = {"label_then_group": 2, "group": n_features}.get(self.form, 0)
+        groups = {"label_then_group": self.n_labels, "group": n_features}.get(self.form, 0)
         if self.imputed and self.levels is not None:
-            groups = 2 * fits_of_chain(self.levels)
+            groups = self.n_labels * fits_of_chain(self.levels)
         return label + (0 if is_frozen(self.group) else groups)
 
     @property
@@ -126,17 +131,17 @@ class PosteriorSpec:
         if self.form == "group":
             return self._by_feature(rows)
         if self.form == "joint":
-            return Joint(self._group(self.label, rows, rows.cells, 2 * rows.n_groups))
+            return Joint(self._group(self.label, rows, rows.cells, rows.n_cells), self.n_labels)
         given: list[Learner | FeatureChain] = []
-        for value in (False, True):
-            own = rows.positive == value
+        for value in range(self.n_labels):
+            own = rows.labels == value
             which = np.flatnonzero(own if rows.weights is None else own & (rows.weights > 0))
             part = rows.take(which) if len(which) else rows
             if rows.known is None or is_frozen(self.group):
                 given.append(self._group(self.group, part, part.codes, rows.n_groups))
             else:
                 given.append(fit_chain(partial(self._group, self.group), part))
-        return LabelThenGroup(self._label_alone(rows), (given[0], given[1]), self.unaware)
+        return LabelThenGroup(self._label_alone(rows), tuple(given), self.unaware)
 
     def _by_feature(self, rows: Examples) -> GroupByFeature:
         whole = self.levels is None or is_frozen(self.group)
@@ -153,8 +158,9 @@ class PosteriorSpec:
         return self._label(found.X, found)
 
     def _label(self, X: Any, rows: Examples | LabelExamples) -> Learner:
-        target = rows.positive.astype(np.intp)
-        return fit_learner(self.label, X, target, n_classes=2, weights=rows.weights, names=self.names)
+        target = rows.labels.astype(np.intp)
+        classes = self.n_labels
+        return fit_learner(self.label, X, target, n_classes=classes, weights=rows.weights, names=self.names)
 
     def _group(self, estimator: Any, rows: Examples, target: NDArray[np.intp], n_classes: int) -> Learner:
         """Fit a model of groups or cells."""

@@ -18,9 +18,11 @@ from evenhand.auditing.result import Audit
 from evenhand.auditing.score_audit import audit_scores
 from evenhand.data.features import columns_of
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.limits import refused_with_actions
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import InputError
 from evenhand.files.recertify import claimed
+from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.rule import Rule
 from evenhand.report.summary import place_in_words
@@ -38,6 +40,8 @@ _MOST_FEATURES = 200
 
 def describe(model: FairClassifier) -> dict[str, Any]:
     """What is known of a fitted model, as plain values."""
+    if isinstance(getattr(model, "rule_", None), ActionRule):
+        raise refused_with_actions("report")
     proof, guarantee, constraint = claimed(model), model.guarantee_, model.settings().constraint
     prices = getattr(model, "shadow_prices_", None) or getattr(model, "multipliers_", {})
     plain = model.objective == "risk" and (guarantee is None or guarantee.ranks is None)

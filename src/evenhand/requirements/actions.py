@@ -30,6 +30,7 @@ from evenhand.requirements.requirement import AllOf, Constraint, Requirement
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Costs:
     """What each action costs for each label.
 
@@ -45,8 +46,10 @@ class Costs:
     (('bad', 'good'), [[5.0, 0.0], [0.0, 1.0]])
     """
 
-    def __init__(self, table: Mapping[Any, Mapping[Any, float]]) -> None:
-        self.table = table
+    table: Mapping[Any, Mapping[Any, float]]
+
+    def __post_init__(self) -> None:
+        table = self.table
         nested = isinstance(table, Mapping) and all(isinstance(part, Mapping) for part in table.values())
         if not nested or not table:
             raise InputError(
@@ -56,6 +59,8 @@ class Costs:
         _check_names("actions", list(table))
         _check_names("labels", list(self.labels))
         for action, costs in table.items():
+            if not isinstance(action, str | Real):
+                raise InputError(f"Costs: name actions by text or numbers, got {action!r}.")
             missing = [label for label in self.labels if label not in costs]
             if missing:
                 raise InputError(f"Costs: the action {action!r} has no cost for the label {missing[0]!r}.")

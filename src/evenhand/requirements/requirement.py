@@ -143,11 +143,12 @@ class Constraint(Parameters):
         """A copy that is less strict by a share: 0 keeps tolerances and bounds, 1 requires nothing."""
         return self.tightened(-share)
 
-    def check(self, groups: Groups | None) -> None:
-        """Raise an InputError for invalid parameters, several actions, or too many groups to compare."""
+    def check(self, groups: Groups | None, *, actions: bool = False) -> None:
+        """Raise an InputError for invalid parameters, too many groups to compare, or unexpected actions."""
         for part in self.requirements:
             part._check()
-            part._check_written()
+            if not actions:
+                part._check_written()
             if groups is not None:
                 refuse_large(part._size(groups), len(groups), stratified=bool(part.controls))
 

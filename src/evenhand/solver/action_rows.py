@@ -185,9 +185,11 @@ class ActionRows(DenseRows):
                 part = (close[first:last] * heavy[first:last]).T @ close[first:last]
                 outer[key] = outer[key] + part if key in outer else part
         for key, part in outer.items():
-            actions = np.frombuffer(key, np.bool_)
-            spread = np.diag(actions.astype(float)) - np.outer(actions, actions) / actions.sum()
-            hessian[: D * K, : D * K] += np.einsum("de,ab->daeb", part, spread).reshape(D * K, -1) / width
+            actions = np.flatnonzero(np.frombuffer(key, np.bool_))
+            spread = np.eye(len(actions)) - 1 / len(actions)
+            place = (K * np.arange(D)[:, None] + actions).ravel()
+            own = np.einsum("de,ab->daeb", part, spread).reshape(len(place), -1) / width
+            hessian[np.ix_(place, place)] += own
         t = v[len(v) - self.scalars :]
         z = np.clip((t + width) / (2 * width), 0.0, 1.0)
         value += float(np.where(z < 1, width * z * z, t).sum())

@@ -1,0 +1,161 @@
+"""Audit of decisions among several actions: one audit for each rate, with intervals that hold together.
+
+Every rate of actions, among all rows or among those of some labels, is a share: of the rows that get an
+action, or the right one. So it is audited like a selection rate, or like a true-positive rate; and the
+intervals of all rates together have the stated confidence (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.auditing.comparison import Comparison, compare, judged
+from evenhand.auditing.exclusion import find_excluded
+from evenhand.auditing.group_rates import Terms, find
+from evenhand.auditing.rate_bounds import compare_with_bound
+from evenhand.auditing.result import Audit
+from evenhand.auditing.tally import Tally, tally
+from evenhand.data.columns import factorize
+from evenhand.data.labels import MAX_CLASSES
+from evenhand.data.tables import library_of
+from evenhand.exceptions import InputError
+from evenhand.requirements.actions import Actions, ActionStatistic, Costs, on_actions
+from evenhand.requirements.bounds import RateBound
+from evenhand.requirements.notions import DemographicParity, EqualOpportunity, Notion
+from evenhand.requirements.rates import read_rows
+from evenhand.requirements.requirement import Constraint, Requirement
+
+_SELECTED = "selection rate"
+
+
+def audit_actions(
+    y_true: Any,
+    y_pred: Any,
+    sensitive_features: Any,
+    *,
+    actions: Any,
+    constraint: Constraint | None,
+    confidence: float,
+    **settings: Any,
+) -> Audit:
+    """Audit of decisions among several actions; see :func:`evenhand.audit`.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, constraint, confidence
+        See there.
+    actions : Costs, or sequence of names
+    **settings
+        Of the reading of rows.
+
+    Returns
+    -------
+    Audit
+        Its rates are those of the actions.
+    """
+    among, labels = _read_labels(y_true, actions)
+    taken = _numbers(y_pred, among.names, "y_pred", "actions")
+
+    def counted(statistic: ActionStatistic) -> Tally:
+        """Rows as if the rate were a selection rate; among some labels, a true-positive rate."""
+        if labels is None and statistic.needs_labels:
+            raise InputError("this requirement is about labels: pass y_true.")
+        at = np.zeros(len(taken), np.intp) if labels is None else labels
+        values = statistic.table[at, taken]
+        if values.min() < 0 or values.max() > 1:
+            raise InputError("values of actions must be between 0 and 1 to be audited.")
+        truth = None if statistic.mask.all() else statistic.mask[at].astype(np.int64)
+        return tally(read_rows(truth, values, sensitive_features, **settings))
+
+    names, every = tuple(map(str, among.names)), np.ones(len(among.labels))
+    # Of each action, 1 where it is taken, whatever the label.
+    tables = np.repeat(np.eye(len(names))[:, None], len(every), axis=1)
+    each = [counted(ActionStatistic(name, every, table)) for name, table in zip(names, tables, strict=True)]
+    found = [find(one, confidence) for one in each]
+    rates = [[one.rates[_SELECTED] for one in of_group] for of_group in zip(*found, strict=True)]
+    groups = tuple(
+        replace(group, selected=None, rates=dict(zip(names, own, strict=True)))
+        for group, own in zip(found[0], rates, strict=True)
+    )
+    asked = on_actions(DemographicParity(difference=0.0) if constraint is None else constraint, among)
+    comparisons = tuple(
+        one
+        for part in asked.requirements
+        for one in _compared(part, counted, confidence, judge=constraint is not None)
+    )
+    first = each[0]
+    terms = Terms(
+        features=first.groups.features,
+        confidence=confidence,
+        labelled=False,
+        weighted=first.weighted,
+        pooled=tuple(first.groups.pooled_groups),
+        merged=first.groups.merged,
+        actions=names,
+    )
+    library, excluded = library_of(sensitive_features, y_pred, y_true), find_excluded(first)
+    excluded = None if excluded is None else replace(excluded, selection_rate=None)
+    return Audit(terms, groups, comparisons, library, excluded)
+
+
+def _compared(part: Requirement, counted: Any, confidence: float, *, judge: bool) -> Iterator[Comparison]:
+    """The comparison of each rate with its bound; of a notion, all of its rates together."""
+    if isinstance(part, RateBound):
+        statistic: Any = part.rate_statistic
+        bound = RateBound(_SELECTED, at_least=part.at_least, at_most=part.at_most, groups=part.groups)
+        for found in compare_with_bound(bound, counted(statistic), confidence):
+            yield replace(found, notion=statistic.name, statistic=statistic.name)
+        return
+    notion: Any = part
+    level, parts = 1 - (1 - confidence) / len(notion.statistics), []
+    for statistic in notion.statistics:
+        kind: type[Notion] = DemographicParity if statistic.mask.all() else EqualOpportunity
+        tolerance = {"difference": notion.difference, "ratio": notion.ratio}
+        own = kind(**tolerance, groups=notion.groups, against=notion.against)
+        found, name = compare(own, counted(statistic), level, judge=judge), statistic.name
+        distances = tuple(replace(one, statistic=name) for one in found.distances)
+        side = f"not {name}" if found.side == "refused" else name
+        parts.append(replace(found, notion=notion.label, statistic=name, side=side, distances=distances))
+    if not judge:
+        yield from (replace(one, notion=f"{one.notion}, {one.statistic}", side=None) for one in parts)
+        return
+    sign = 1 if notion.compares_by == "difference" else -1
+    worst = max(parts, key=lambda one: -np.inf if np.isnan(one.value) else sign * one.value)
+    limits = zip(*((one.low, one.high) for one in parts), strict=True)
+    low, high = (sign * max(sign * end for end in ends) for ends in limits)
+    yield replace(
+        worst,
+        low=low,
+        high=high,
+        verdict=judged(notion.compares_by, worst.tolerance, low, high),
+        undefined=tuple(dict.fromkeys(name for one in parts for name in one.undefined)),
+        distances=tuple(distance for one in parts for distance in one.distances),
+    )
+
+
+def _read_labels(y_true: Any, actions: Any) -> tuple[Actions, NDArray[np.intp] | None]:
+    """The actions, and the number of each row's label; None if labels are not known."""
+    if isinstance(actions, Costs):
+        among = Actions.of(actions, actions.labels)
+    elif isinstance(actions, str) or not isinstance(actions, Sequence | np.ndarray):
+        raise InputError(f"actions must be Costs or a list of names, got {actions!r}.")
+    else:
+        among = Actions.of(0.5, tuple(actions))
+    if y_true is None:
+        return among, None
+    return among, _numbers(y_true, among.labels, "y_true", "labels of Costs, or actions")
+
+
+def _numbers(values: Any, names: Sequence[Any], what: str, which: str) -> NDArray[np.intp]:
+    """The position of each value among names."""
+    levels, codes = factorize(values, what=what, limit=MAX_CLASSES)
+    unknown = [level for level in levels if level not in names]
+    if unknown or (codes < 0).any():
+        missing = "missing values" if not unknown else f"{unknown[0]!r}"
+        raise InputError(f"{what} holds {missing}, which is not among the {which}: {list(names)!r}.")
+    return np.array([names.index(level) for level in levels], np.intp)[codes]
