@@ -96,4 +96,4 @@ def test_a_model_file_names_no_folder(tmp_path):
     planted = text.replace('"max_samples": 1000000', '"max_samples": 1000000, "memory": "cache"')
     assert planted != text
     with pytest.raises(UntrustedFileError, match="names a folder of cached results"):
-        decode_model(json.loads(planted), parts, fair.rule_)
+        decode_model(json.loads(planted), parts)
