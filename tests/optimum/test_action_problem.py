@@ -60,6 +60,20 @@ REQUIREMENTS = [
 ]
 
 
+@pytest.mark.parametrize("constraint", REQUIREMENTS[:3:2], ids=str)
+def test_within_strata_the_optimum_is_that_of_each_stratum(constraint):
+    posteriors, job = population(3), np.random.default_rng(4).integers(0, 3, len(population(3)))
+    within = type(constraint)(**{**constraint.get_params(), "given": ["job"]})
+    found = eh.solve(posteriors, within, control_features={"job": job})
+    alone = [eh.solve(posteriors[job == k], constraint) for k in range(3)]
+    shares = np.bincount(job) / len(job)
+    assert found.certificate.objective == pytest.approx(
+        sum(share * one.certificate.objective for share, one in zip(shares, alone, strict=True)), abs=1e-10
+    )
+    assert abs(found.certificate.gap) < 1e-11
+    assert str(found.rates.groups.cell_names[0]) == "job=0, group=0"
+
+
 @pytest.mark.parametrize("constraint", REQUIREMENTS, ids=str)
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_optimum_is_that_of_the_full_program_and_the_rule_attains_it(constraint, ties):

@@ -114,7 +114,6 @@ def test_costs_that_cannot_be_are_refused(make, said):
     [
         (eh.DemographicParity(difference=0.1, action="aprove"), "Did you mean 'approve'?"),
         (eh.DemographicParity(difference=0.1, action={"approve": 1}), "'decline' has no value"),
-        (eh.DemographicParity(difference=0.1, given=["job"]), "control features"),
         (eh.AccuracyParity(difference=0.1, action="review"), "leave out action="),
         (eh.NoWorse("accuracy"), "for two decisions"),
         (eh.RateBound("selection rate", at_most=0.1), "there is no action 'selection rate'"),

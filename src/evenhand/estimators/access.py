@@ -29,7 +29,7 @@ from evenhand.groups.groups import POOLED, Groups
 from evenhand.groups.proxy import Proxy
 from evenhand.groups.sensitive import read_columns
 from evenhand.groups.strata import encode_strata
-from evenhand.posteriors.posteriors import DensePosteriors, GroupedScores, Posteriors
+from evenhand.posteriors.posteriors import DensePosteriors, GroupedScores, Posteriors, in_strata
 
 Floats = NDArray[np.float64]
 Aware = bool | list[str]
@@ -258,12 +258,13 @@ class AttributeAccess:
         """Posteriors of rows with known groups and strata, in the form that the rule is found on.
 
         They are rounded to 12 digits, so that the last bits of a matrix product tell no rows apart. For
-        several actions they are an array of shape (n, M, L).
+        several actions they are an array of shape (n, M, L), M in all strata.
         """
         p = np.round(cells, DIGITS)
         if actions:
             known = np.eye(len(groups))[codes][:, :, None] if self.knows(groups) else 1.0
-            return p * known  # type: ignore[return-value]
+            p = p * known
+            return p if self.strata is None else in_strata(p, strata, len(self.strata))  # type: ignore
         found = GroupedScores(p[:, 0, 1], codes, len(groups)) if self.knows(groups) else DensePosteriors(p)
         return found.within(strata, 1 if self.strata is None else len(self.strata))
 

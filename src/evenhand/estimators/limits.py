@@ -48,7 +48,6 @@ ACTION_LIMITS = {
     "margin": ("`margin`", "tighten the tolerance by what `forecast_` shows"),
     "objective": ('`objective` other than "risk"', "choose the costs"),
     "proxy": ("a `Proxy`", "pass sensitive features, with `GroupPolicy(missing=...)` if some are missing"),
-    "given": ("control features, `given=`", "fit one classifier for each stratum"),
     "no_worse": ("`NoWorse`", "use `RateBound(action, at_least=...)`"),
     "at_most": ("`predict(at_most=...)`", "use `RateBound(action, at_most=...)` in the requirement"),
     "reasons": ("`explain(reasons=...)`", "explain the label's model by its own means"),
@@ -87,7 +86,6 @@ def read_actions(settings: Settings, labels: Sequence[Any], sensitive_features: 
         "margin": settings.margin != 0,
         "objective": classifier.objective != "risk",
         "proxy": isinstance(sensitive_features, Proxy) or isinstance(classifier.sensitive_features, Proxy),
-        "given": bool(asked.controls),
         "no_worse": any(isinstance(part, NoWorse) for part in asked.requirements),
     }
     for name, given in wanted.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.data.batched_table import is_dask, is_lazy
@@ -14,7 +15,7 @@ from evenhand.groups.strata import needed_controls, read_strata
 from evenhand.optimum.action_problem import ActionSolution, ActionsProblem, several_actions, warn_if_never
 from evenhand.optimum.objectives import Objective, check_objective, read_problem
 from evenhand.optimum.solution import Solution
-from evenhand.posteriors.posteriors import GroupedScores, Posteriors, read_posteriors
+from evenhand.posteriors.posteriors import GroupedScores, in_strata, read_posteriors
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.partitions import Partitions
 from evenhand.sources.posterior_file import spooled
@@ -141,8 +142,10 @@ def solve(
     if not isinstance(start, Solution | None):
         raise InputError("start must be an earlier Solution.")
     if several_actions(posteriors, cost):
-        if objective != "risk" or control_features is not None:
-            raise InputError("several actions support no objective but the risk, and no control features.")
+        if objective != "risk":
+            raise InputError("several actions support no objective but the risk.")
+        if control_features is not None:
+            posteriors, groups = _in_strata(posteriors, constraint, groups, control_features)
         among = ActionsProblem.of(
             posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups
         )
@@ -167,16 +170,20 @@ def solve(
 
 
 def _in_strata(
-    posteriors: Posteriors | Partitions, constraint: Constraint, groups: Groups | None, control_features: Any
-) -> tuple[Posteriors, Groups]:
+    posteriors: Any, constraint: Constraint, groups: Groups | None, control_features: Any
+) -> tuple[Any, Groups]:
     """Posteriors and groups within the strata of the control features that the requirement names."""
     if isinstance(posteriors, Partitions):
         raise InputError("control features need posteriors in memory, not partitions.")
-    groups = groups if groups is not None else Groups.product({"group": range(posteriors.n_groups)})
+    several = not hasattr(posteriors, "n_groups")  # an array, for decisions among several actions
+    n_groups = np.shape(posteriors)[1] if several else posteriors.n_groups
+    groups = groups if groups is not None else Groups.product({"group": range(n_groups)})
     columns = needed_controls(control_features, constraint.controls, groups.features)
     if not columns:
         return posteriors, groups
     strata, codes = read_strata(columns)
     check_rows({"posteriors": posteriors, "control_features": codes})
     constraint.check(groups.within(strata))
+    if several:
+        return in_strata(np.asarray(posteriors), codes, len(strata)), groups.within(strata)
     return posteriors.within(codes, len(strata)), groups.within(strata)

@@ -304,10 +304,7 @@ class StratifiedPosteriors(DensePosteriors):
 
     def dense(self, rows: Index = ALL) -> Floats:
         """Those of some rows in the cells of all strata, shape (k, L * M, 2)."""
-        values, strata = self.values[rows], self.strata[rows]
-        out = np.zeros((len(values), self.n_strata, *values.shape[1:]))
-        out[np.arange(len(values)), strata] = values + 0.0  # no negative zeros
-        return out.reshape(len(values), self.n_groups, 2)
+        return in_strata(self.values[rows], self.strata[rows], self.n_strata)
 
     def weighted(self, table: Floats) -> Floats:
         """Sum of a table of shape (L * M, 2) times the posteriors of each row."""
@@ -377,3 +374,21 @@ def _floats(name: str, values: Any) -> NDArray[Any]:
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} must be numbers, got type {array.dtype}.")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def in_strata(values: Floats, strata: NDArray[Any], n_strata: int) -> Floats:
+    """Posteriors in the cells of all strata: those of the rows' own strata, and 0 in the others.
+
+    Parameters
+    ----------
+    values : array, shape (n, M, L)
+    strata : array of int, shape (n,)
+    n_strata : int
+
+    Returns
+    -------
+    array, shape (n, n_strata * M, L)
+    """
+    out = np.zeros((len(values), n_strata, *values.shape[1:]))
+    out[np.arange(len(values)), strata] = values + 0.0  # no negative zeros
+    return out.reshape(len(values), -1, values.shape[2])

@@ -281,8 +281,6 @@ def on_actions(constraint: Constraint, actions: Actions) -> Constraint:
 
 def _written(part: Requirement, actions: Actions) -> Requirement:
     written = copy(part)
-    if part.controls:
-        raise InputError(f"{part!r}: control features are for two decisions; leave out given=.")
     if isinstance(part, notions.Notion):
         kinds = [kind for kind in _STATISTICS if isinstance(part, kind)]
         if not kinds:

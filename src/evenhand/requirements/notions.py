@@ -222,7 +222,7 @@ class Notion(Requirement):
             for part in self.statistics:
                 own = write(part, masses[inside], family)
                 if stratum is not None:
-                    C = np.zeros((len(own), *masses.shape))
+                    C = np.zeros((len(own), len(masses), *own.C.shape[2:]))
                     C[:, inside] = own.C
                     own = replace(own, C=C).given(stratum)
                 found.append(own)
