@@ -391,4 +391,4 @@ def in_strata(values: Floats, strata: NDArray[Any], n_strata: int) -> Floats:
     """
     out = np.zeros((len(values), n_strata, *values.shape[1:]))
     out[np.arange(len(values)), strata] = values + 0.0  # no negative zeros
-    return out.reshape(len(values), -1, values.shape[2])
+    return out.reshape(len(values), n_strata * values.shape[1], values.shape[2])
