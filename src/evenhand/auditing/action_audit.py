@@ -83,6 +83,10 @@ def audit_actions(
         for group, own in zip(found[0], rates, strict=True)
     )
     asked = on_actions(DemographicParity(difference=0.0) if constraint is None else constraint, among)
+    if asked.controls:
+        raise InputError(
+            "an audit of several actions takes no control features: audit each stratum separately."
+        )
     comparisons = tuple(
         one
         for part in asked.requirements

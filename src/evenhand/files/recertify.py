@@ -263,10 +263,10 @@ def _compare(
     near = TOLERANCE * max(1.0, float(prices.max()))
     rule = model.solved_rule_ if isinstance(model, FairPostprocessor) else None
     more: dict[str, Any] = {"actions": several}
-    if several is None:
-        more = {"prices": prices, "mixture": Mixture.of(model), "nearness": Nearness.of(model)}
     compute: Any = recompute if several is None else recompute_actions
     try:
+        if several is None:
+            more = {"prices": prices, "mixture": Mixture.of(model), "nearness": Nearness.of(model)}
         found, W, slack = compute(
             parts,
             model.compared_,
