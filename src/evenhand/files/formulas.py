@@ -231,14 +231,14 @@ def recompute(
         costs, people = (groups.members().matrix @ part for part in (errors, sizes))
         return float((costs[people > 0] / people[people > 0]).max()), float(linear.violation(rho))
 
-    bound = of_bound[:, 1] @ masses[:, 1] - positive_part + _paid(proof, lam)
+    bound = float(of_bound[:, 1] @ masses[:, 1]) - positive_part + _paid(proof, lam)
     slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
     minimised = "risk" if mixture is None else WORST_GROUP
     if nearness is not None:
         bound, minimised = nearness.proven(bound), named_distance(nearness.objective)
     objective, violation = attained(s)
     of_shipped = (None, None) if shipped is None else attained(s_shipped)
-    return Certificate(objective, float(bound), violation, minimised, *of_shipped), W, slack
+    return Certificate(objective, bound, violation, minimised, *of_shipped), W, slack
 
 
 def recompute_actions(
@@ -302,7 +302,7 @@ def recompute_actions(
     rho = np.divide(sums, masses[..., None], out=0.0 * sums, where=held)
     broken = [float(linear.violation(one)) for one in rho]
     found = Certificate(
-        costs[0], float(bound), broken[0], shipped_objective=costs[1], shipped_violation=broken[1]
+        costs[0], bound, broken[0], shipped_objective=costs[1], shipped_violation=broken[1]
     )
     return found, W, Certificate(0.0, 0.0, 0.0)
 
