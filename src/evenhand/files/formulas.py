@@ -301,9 +301,7 @@ def recompute_actions(
     costs = [float((actions.costs * s).sum()) for s in sums]
     rho = np.divide(sums, masses[..., None], out=0.0 * sums, where=held)
     broken = [float(linear.violation(one)) for one in rho]
-    found = Certificate(
-        costs[0], bound, broken[0], shipped_objective=costs[1], shipped_violation=broken[1]
-    )
+    found = Certificate(costs[0], bound, broken[0], shipped_objective=costs[1], shipped_violation=broken[1])
     return found, W, Certificate(0.0, 0.0, 0.0)
 
 

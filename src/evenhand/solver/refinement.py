@@ -15,6 +15,7 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.solver.dense import exact_sum
 from evenhand.solver.linear import loaded
 from evenhand.solver.oracle import Vector
 
@@ -107,7 +108,7 @@ def _solve_equations(
     of_bounds = np.zeros(R), np.zeros(R)
     highs = loaded(cost, matrix, (lower, upper), of_bounds, options)
     for _ in range(_ROUNDS):
-        low, high = _add(np.vstack([lower, -x])), _add(np.vstack([upper, -x]))
+        low, high = exact_sum([lower, *-x]), exact_sum([upper, *-x])
         left = _residual(np.zeros(R), matrix, x)
         reduced = _residual(cost, matrix.T, y)
         if len(x):
@@ -120,8 +121,8 @@ def _solve_equations(
             wrong = float(np.where(lower == upper, 0.0, signs).max(initial=0.0))
             if max(broken, wrong) < smallest:
                 smallest = max(broken, wrong)
-                values = np.where(at_upper, upper, np.where(at_lower, lower, _add(x)))
-                best = values, _add(y)
+                values = np.where(at_upper, upper, np.where(at_lower, lower, exact_sum(x)))
+                best = values, exact_sum(y)
             if smallest <= _EXACT:
                 break
             magnify = min(float(_power(broken)), magnify * _MAGNIFY)
@@ -153,11 +154,6 @@ def _power(size: NDArray[np.float64] | float) -> Vector:
     """Powers of two that bring numbers to size 1, and 1 for those that are 0."""
     exponent = np.where(size > 0, np.frexp(size)[1], 0)
     return np.asarray(np.ldexp(1.0, -exponent))
-
-
-def _add(terms: NDArray[np.float64]) -> Vector:
-    """Sums of columns, rounded once."""
-    return np.array([math.fsum(column) for column in terms.T])
 
 
 def _residual(base: Vector, matrix: NDArray[np.float64], terms: NDArray[np.float64]) -> Vector:
