@@ -140,12 +140,10 @@ class Examples:
     def take(self, rows: NDArray[np.intp]) -> Examples:
         """Some of the rows."""
         given: dict[str, Any] = {name: getattr(self, name) for name in _BY_ROW}
-        return replace(
-            self,
-            X=None if self.X is None else take_rows(self.X, rows),
-            known=None if self.known is None else self.known.take(rows),
-            **{name: None if column is None else column[rows] for name, column in given.items()},
-        )
+        taken: dict[str, Any] = {name: None if one is None else one[rows] for name, one in given.items()}
+        X = None if self.X is None else take_rows(self.X, rows)
+        known = None if self.known is None else self.known.take(rows)
+        return replace(self, X=X, known=known, **taken)
 
     def encoded(self, encoder: Callable[[Any], Any]) -> Examples:
         """The same rows, encoded for the learners."""
