@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.groups.groups import Groups
-from evenhand.optimum.problem import FairnessProblem, by_name, multipliers_of
+from evenhand.optimum.problem import FairnessProblem, by_name
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.two_stages import NOTHING, first_stage, second_stage
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
@@ -35,9 +35,9 @@ WORST_GROUP = "largest risk of a group"
 class MinimaxProblem(FairnessProblem):
     """A fairness problem in which the largest risk of a group is minimised, and then the risk."""
 
-    def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
+    def _optimal(self, accepted: Accepted, start: Solution | None = None) -> Solution | None:  # noqa: ARG002
         J, least = len(self.linear_constraints), replace(accepted, tol=0.5 * accepted.tol)
-        found = first_stage(self.ordinary_rows, self._capped(0.0), J, least, self._first_start(start))
+        found = first_stage(self.ordinary_rows, self._capped(0.0), J, least)
         if found is None:
             return None
         first, multipliers = found
@@ -45,7 +45,7 @@ class MinimaxProblem(FairnessProblem):
 
         def solve(more: float, quick: Accepted) -> Solution | None:
             capped = self._capped(attained + more)
-            second = optimize(self.oracle, capped, quick, self._second_start(start))
+            second = optimize(self.oracle, capped, quick)
             if second is None:
                 return None
             return self._of_stages(first.certificate.bound, multipliers, second, capped)
@@ -80,21 +80,6 @@ class MinimaxProblem(FairnessProblem):
             lo=np.concatenate([program.lo, np.full(len(risks), -np.inf)]),
             hi=np.concatenate([program.hi, hi + most]),
         )
-
-    def _first_start(self, start: Solution | None) -> Vector | None:
-        if start is None or start.group_weights is None:
-            return None
-        weights = [start.group_weights.get(name.group, 0.0) for name in self._risks.names]
-        required = multipliers_of(start.multipliers, self.linear_constraints) / self.unit
-        return np.concatenate([required, -np.array(weights)])
-
-    def _second_start(self, start: Solution | None) -> Vector | None:
-        if start is None or start.rule_multipliers is None:
-            return None
-        required = multipliers_of(start.rule_multipliers, self.linear_constraints) / self.unit
-        of_groups = multipliers_of(start.rule_multipliers, self._risks)
-        of_risk = 1.0 + of_groups.sum()
-        return None if of_risk <= NOTHING else np.concatenate([required, of_groups]) / of_risk
 
     def _of_stages(self, bound: float, least: Vector, second: Optimum, capped: Problem) -> Solution:
         linear, risks = self.linear_constraints, self._risks

@@ -114,9 +114,7 @@ class NearestProblem(FairnessProblem):
         # `shipped` multiplies by the unit of costs, which a distance does not have.
         return max(self._goal, distance(self.notion, rates)) / self.unit
 
-    def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
-        if start is not None and start.rule_multipliers is not None:
-            start = replace(start, multipliers=start.rule_multipliers)
+    def _optimal(self, accepted: Accepted, start: Solution | None = None) -> Solution | None:  # noqa: ARG002
         with warnings.catch_warnings(action="ignore", category=EvenhandWarning):  # `read` has warned
             least = self._least(accepted)
             if least is None:
@@ -124,7 +122,7 @@ class NearestProblem(FairnessProblem):
 
             def solve(more: float, quick: Accepted) -> Solution | None:
                 near = self.notion.with_slack(min(1.0, least.attained + more))
-                second = self._beside(near)._optimal(quick, start)
+                second = self._beside(near)._optimal(quick)
                 return None if second is None else self._of_stages(least, second, near)
 
             return second_stage(self.oracle.n_rows, accepted, solve)

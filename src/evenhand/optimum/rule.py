@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from scipy.special import logit
 
-from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError
-from evenhand.groups.names import GroupName
 from evenhand.optimum.rule_format import read, write
 from evenhand.optimum.rule_onnx import to_onnx
 from evenhand.posteriors.posteriors import AnyPosteriors, Posteriors, read_posteriors
@@ -66,8 +64,6 @@ class Rule:
         are rounded, because another processor may round them differently.
     key : str
         Hash key of randomised decisions: with it, every one of them can be repeated.
-    names : tuple of GroupName
-        Of the groups, for display; empty if they are not known. They are not written to JSON.
 
     Examples
     --------
@@ -86,7 +82,6 @@ class Rule:
     reach: float = 0.0
     key: str = ""
     resolution: float = 0.0
-    names: tuple[GroupName, ...] = ()
 
     def __post_init__(self) -> None:
         for array in (self.table, self.ties, self.atoms, self.chances):
@@ -96,18 +91,6 @@ class Rule:
     def __repr__(self) -> str:
         randomised = ", randomised" if self.randomises else ""
         return f"<Rule for {len(self.table):,} groups{', aware' if self.steps else ''}{randomised}>"
-
-    def _repr_html_(self) -> str:
-        rounding = 1e-12 * max(self.unit, float(np.abs(self.table).max()))
-        table = np.where(np.abs(self.table) <= rounding, 0.0, self.table)
-        names = self.names or [f"group {m}" for m in range(len(table))]
-        rows = [
-            (name, *(f"{weight:+.4f}" for weight in pair)) for name, pair in zip(names, table, strict=True)
-        ]
-        caption = "Decide 1 where the sum of weight times P(group, label | x) is positive."
-        if self.randomises:
-            caption += " Some ties are randomised; `deterministic()` of a classifier does without."
-        return html_table(["group", "weight of label 0", "weight of label 1"], rows, caption=caption)
 
     @property
     def randomises(self) -> bool:

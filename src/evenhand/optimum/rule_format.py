@@ -30,7 +30,7 @@ def write(rule: Rule | ActionRule) -> str:
     -------
     str
     """
-    fields = {name: _plain(value) for name, value in vars(rule).items() if name != "names"}
+    fields = {name: _plain(value) for name, value in vars(rule).items()}
     kind = _ACTIONS if "actions" in fields else _FORMAT
     try:
         return json.dumps({"format": kind, "version": _VERSION, **fields}, allow_nan=False)

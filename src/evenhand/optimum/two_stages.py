@@ -35,7 +35,7 @@ them on. Multipliers grow like one over its square root, up to the number of row
 
 
 def first_stage(
-    rows: Any, program: Problem, first: int, accepted: Accepted, start: Vector | None
+    rows: Any, program: Problem, first: int, accepted: Accepted, start: Vector | None = None
 ) -> tuple[Optimum, Vector] | None:
     """Minimise t, by which the bounds from a given one on may be broken.
 
