@@ -135,7 +135,7 @@ class Rule:
         _, chosen = self._decided(posteriors, H)
         if self.atoms is not None and self.chances is not None and len(self.atoms):
             width = max(self._rounding, self.resolution * float(np.abs(self.table).sum()))
-            open_rows = self._beside_atoms(H, width)
+            open_rows = np.flatnonzero(np.abs(H) <= self.reach + width)
             here = posteriors.dense(open_rows).reshape(-1, self.table.size)
             tree = KDTree(self.atoms.reshape(len(self.atoms), -1))
             beyond = np.nextafter(self.resolution, np.inf)
@@ -281,23 +281,6 @@ class Rule:
         Rule
         """
         return cls(**read(text))
-
-    def boundary(self) -> dict[bytes, float]:
-        """Probability of deciding 1 at each atom, by the bytes of the atom."""
-        if self.atoms is None or self.chances is None:
-            return {}
-        return {
-            atom.tobytes(): chance for atom, chance in zip(self.atoms, self.chances.tolist(), strict=True)
-        }
-
-    def _beside_atoms(self, H: NDArray[np.float64], width: float) -> NDArray[np.intp]:
-        """Rows with the H of some atom: no others can be atoms."""
-        near = np.flatnonzero(np.abs(H) <= self.reach + width)
-        own = np.sort(np.tensordot(np.asarray(self.atoms), self.table, axes=2))
-        places = np.searchsorted(own, H[near])
-        low, high = own[np.maximum(places - 1, 0)], own[np.minimum(places, len(own) - 1)]
-        distance = np.minimum(np.abs(H[near] - low), np.abs(H[near] - high))
-        return np.asarray(near[distance <= width])
 
 
 def label_log_odds(rows: NDArray[np.float64]) -> NDArray[np.float64]:
