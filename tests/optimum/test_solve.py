@@ -294,7 +294,6 @@ def test_neighbouring_scores_are_distinguished():
     [
         ({"tol": "a"}, "tol must be strictly between"),
         ({"groups": ["a", "b"]}, "groups must be made by Groups"),
-        ({"start": 3}, "start must be an earlier Solution"),
     ],
 )
 def test_arguments_of_the_wrong_kind_are_refused(posteriors, options, message):

@@ -168,7 +168,7 @@ class FairInprocessor(FairClassifier):
         check_count("max_fits", self.max_fits, 1)
         if not isinstance(self.randomize, bool | np.bool_):
             raise InputError(f"randomize must be True or False, got {self.randomize!r}.")
-        if is_frozen(found.group) and self.aware and self.aware is not True:
+        if is_frozen(found.learners[1]) and self.aware and self.aware is not True:
             # It takes no columns beyond those of its fit, and the classifier would not see what it may.
             raise InputError("group_estimator may be frozen only where aware is True or False.")
         return found

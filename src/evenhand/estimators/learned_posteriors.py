@@ -263,7 +263,7 @@ def _tree_groups(settings: Settings, data: TrainingData) -> Any:
     """Our own trees for the groups where P(S | x) is enough; otherwise the learner of the label."""
     fits = not issparse(data.examples.X) and data.examples.known is None
     fits = fits and not isinstance(data.access, ProxyAccess) and _separate_is_enough(settings, data)
-    return group_learner(TabularClassifier(), None) if fits else settings.group
+    return group_learner(TabularClassifier(), None) if fits else settings.learners[1]
 
 
 def _warn_if_left_out(estimators: list[Any], data: TrainingData) -> None:

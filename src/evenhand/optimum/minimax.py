@@ -41,7 +41,7 @@ class MinimaxProblem(FairnessProblem):
         if found is None:
             return None
         first, multipliers = found
-        attained = float(self._values(first).max())
+        attained = self._objective(self._rates(first.totals.sums))
 
         def solve(more: float, quick: Accepted) -> Solution | None:
             capped = self._capped(attained + more)
@@ -52,19 +52,11 @@ class MinimaxProblem(FairnessProblem):
 
         return second_stage(self.oracle.n_rows, accepted, solve)
 
-    @property
-    def _costs(self) -> NDArray[np.float64]:
-        """Cost of an error in each cell, in units."""
-        return self.program.gain[: self.masses.size].reshape(self.masses.shape) * [-1.0, 1.0]
-
     @cached_property
     def _risks(self) -> LinearConstraints:
         """Risk of each group as a function of the rates, in units."""
-        return group_risks(self.masses, self._costs, self.groups)
-
-    def _values(self, optimum: Optimum) -> NDArray[np.float64]:
-        """Risk of each group, in units."""
-        return self._risks.values(np.nan_to_num(self._rates(optimum.totals.sums).rates))
+        costs = self.program.gain[: self.masses.size].reshape(self.masses.shape) * [-1.0, 1.0]
+        return group_risks(self.masses, costs, self.groups)
 
     def _objective(self, rates: CellRates) -> float:
         return float(self._risks.values(np.nan_to_num(rates.rates)).max())
@@ -82,7 +74,7 @@ class MinimaxProblem(FairnessProblem):
         )
 
     def _of_stages(self, bound: float, least: Vector, second: Optimum, capped: Problem) -> Solution:
-        linear, risks = self.linear_constraints, self._risks
+        linear, risks, rates = self.linear_constraints, self._risks, self._rates(second.totals.sums)
         J = len(linear)
         multipliers = by_name(linear.names, self.unit * least[:J])
         weights = np.where(-least[J:] > NOTHING, -least[J:], 0.0)
@@ -95,10 +87,10 @@ class MinimaxProblem(FairnessProblem):
             rule,
             second.totals.selection,
             multipliers,
-            self._shadow_prices(second, multipliers),
-            self._rates(second.totals.sums),
+            self._prices(multipliers, rates, second.totals.sums[self.masses.size :]),
+            rates,
             Certificate(
-                self.unit * float(self._values(second).max()),
+                self.unit * self._objective(rates),
                 self.unit * bound,
                 self.program.violation(second.totals.sums),
                 WORST_GROUP,

@@ -136,14 +136,14 @@ class NearestProblem(FairnessProblem):
         """The first stage: nearer by less than the tolerance until that is proven to be impossible."""
         J, tol = len(self.linear_constraints), accepted.tol
         sharp = replace(accepted, tol=(_SHARPER if self.notion.compares_by == "ratio" else 0.5) * tol)
-        slack, start, best = self._goal, None, None
+        slack, best = self._goal, None
         for _ in range(_ROUNDS):
             beside = self._beside(self.notion.with_slack(slack))
-            stage = first_stage(self.ordinary_rows, beside.program, J, sharp, start)
+            stage = first_stage(self.ordinary_rows, beside.program, J, sharp)
             if stage is None:
                 return best
-            optimum, start = stage
-            multipliers = np.where(np.abs(start) <= NOTHING, 0.0, start)
+            optimum, multipliers = stage
+            multipliers = np.where(np.abs(multipliers) <= NOTHING, 0.0, multipliers)
             rates = self._rates(optimum.totals.sums)
             scalars = optimum.totals.sums[self.masses.size : -1]
             attained = self._objective(rates) * self.unit

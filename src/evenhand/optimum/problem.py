@@ -180,12 +180,12 @@ class FairnessProblem:
     def _solution(self, optimum: Optimum) -> Solution:
         rates, linear = self._rates(optimum.totals.sums), self.linear_constraints
         multipliers = by_name(linear.names, self.unit * optimum.multipliers)
-        proof = optimum.certificate
+        proof, scalars = optimum.certificate, optimum.totals.sums[self.masses.size :]
         return Solution(
             self._rule(optimum, self.program),
             optimum.totals.selection,
             multipliers,
-            self._shadow_prices(optimum, multipliers),
+            self._prices(multipliers, rates, scalars),
             rates,
             Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation),
             linear,
@@ -265,10 +265,6 @@ class FairnessProblem:
             own = (sides(pair) if not mass.any() else (at, f) for at, f, pair, mass in parts)
             rule = replace(rule, steps=Steps(*zip(*own, strict=True)))
         return replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
-
-    def _shadow_prices(self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]) -> ByConstraint:
-        scalars = optimum.totals.sums[self.masses.size :]
-        return self._prices(multipliers, self._rates(optimum.totals.sums), scalars)
 
     def _prices(
         self, multipliers: Mapping[ConstraintName, float], rates: CellRates, scalars: Vector
