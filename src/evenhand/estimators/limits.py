@@ -12,7 +12,7 @@ from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError
 from evenhand.groups.proxy import Proxy
 from evenhand.optimum.action_problem import several_actions
-from evenhand.requirements.actions import Actions, Costs, on_actions
+from evenhand.requirements.actions import Actions, on_actions
 from evenhand.requirements.bounds import NoWorse
 
 LIMITS = {
@@ -35,10 +35,6 @@ LIMITS = {
     "pooled": (
         "a guarantee together with `min_size`, where models learn from a sample",
         "merge rare groups beforehand, or raise `max_samples`",
-    ),
-    "actions": (
-        "`fit` with more than two labels or with `Costs`",
-        "pass a table in memory",
     ),
 }
 """What is refused for tables that are not in memory, and what to do instead."""
@@ -99,8 +95,6 @@ def read_actions(settings: Settings, labels: Sequence[Any], sensitive_features: 
 def refuse_beyond_memory(settings: Settings, X: Any, sensitive_features: Any, scratch: Any) -> None:
     """Raise an InputError for what needs a table in memory."""
     lazy, on_cluster = is_lazy(X), is_dask(X)
-    if (lazy or on_cluster) and isinstance(settings.classifier.cost, Costs):
-        raise refused("actions")
     if scratch is not None and not lazy:
         raise InputError("scratch is for a lazy table, whose posteriors are kept in files.")
     if (lazy or on_cluster) and isinstance(sensitive_features, Proxy):
