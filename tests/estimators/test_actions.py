@@ -183,6 +183,28 @@ def test_rates_are_equal_within_strata(aware, tmp_path):
     assert "town" not in told[0].person
 
 
+def test_no_group_is_worse_off_than_before(tmp_path):
+    before = np.where(RNG.random(len(X)) < 0.3 + 0.3 * (X["sex"] == "F").to_numpy(), "approve", "decline")
+    today = eh.cell_rates(LOANS, before, X.select("sex"), actions=COSTS)
+    reviews = REVIEWS & eh.DemographicParity(difference=0.02, action="review")
+    for constraint in (
+        reviews & eh.NoWorse("approve", than=today),
+        PARITY & eh.NoWorse("accuracy", margin=-0.3),
+    ):
+        fair = fitted(LOANS, constraint, cost=COSTS)
+        assert fair.certificate_.violation < 1e-9
+        eh.save(fair, tmp_path / "fair.evenhand", overwrite=True)
+        verified = eh.verify(tmp_path / "fair.evenhand", data=(X.drop("race"), LOANS))
+        assert verified.proof.confirmed, verified.proof.verdict
+        assert "no worse" in str(eh.load(tmp_path / "fair.evenhand").forecast_)
+    fair = fitted(LOANS, reviews & eh.NoWorse("approve", than=today), cost=COSTS)
+    decided = fair.predict(new("sex"))
+    for who in ("F", "M"):
+        assert (decided[NEW["sex"] == who] == "approve").mean() > (
+            before[X["sex"] == who] == "approve"
+        ).mean() - 0.03
+
+
 def test_single_features_and_where_they_meet():
     fair = fitted(
         TIERS, eh.DemographicParity(difference=0.03, groups="independent"), sensitive=("sex", "race")
@@ -401,7 +423,7 @@ def test_the_forecast_of_several_actions_is_near_to_what_new_rows_show(tiers, lo
         ({"guarantee": 0.9}, "do not support guarantee"),
         ({"margin": 1.0}, "do not support margin"),
         ({"objective": "minimax"}, "do not support objective"),
-        ({"constraint": eh.NoWorse("selection rate", than="unconstrained")}, "do not support NoWorse"),
+        ({"constraint": eh.NoWorse("selection rate")}, "there is no action 'selection rate'"),
         ({"sensitive_features": eh.Proxy(sex=["x", "z"])}, "do not support a Proxy"),
         ({"cost": 0.3}, "is for two labels"),
         ({"cost": np.ones((2, 3))}, r"must have shape \(3, actions\)"),

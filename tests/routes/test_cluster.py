@@ -117,9 +117,8 @@ def test_several_actions(client, rows, max_samples):
     costs = eh.Costs({"pay": {"no": 2, "yes": 0}, "ask": {"no": 0.3, "yes": 0.3}, "not": {"no": 0, "yes": 1}})
     parity = eh.DemographicParity(difference=0.05, groups="independent")
     model = make(constraint=parity, cost=costs, max_samples=max_samples, cv=2)
-    frame, found = rows[[*FEATURES, "y"]], []
-    for sizes in ([2000], [0, 100, 900, 500, 0, 499, 1]):
-        found.append(clone(model).fit(in_partitions(frame, sizes), "y"))
+    frame, cuts = rows[[*FEATURES, "y"]], ([2000], [0, 100, 900, 500, 0, 499, 1])
+    found = [clone(model).fit(in_partitions(frame, sizes), "y") for sizes in cuts]
     assert found[0].rule_.to_json() == found[1].rule_.to_json()
     assert found[0].certificate_.violation < 1e-6
     assert found[0].rates_.masses.sum() == pytest.approx(1)

@@ -127,8 +127,9 @@ def audit(
     actions : Costs or sequence, default=None
         For decisions among several actions, their names; the labels must then be among them, and an action is
         right if it equals the label. :class:`Costs` name other actions than labels, of which the ones that
-        cost least for a label are right. The rates of the result are those of the actions. Not with `data`,
-        `reference`, `control_features`, `before`, `min_count`, `threshold`, `pos_label` and proxies.
+        cost least for a label are right. The rates of the result are those of the actions, and `before` is
+        the reference of ``NoWorse(...)`` alone. Not with `data`, `reference`, `control_features`,
+        `min_count`, `threshold`, `pos_label` and proxies.
 
     Returns
     -------
@@ -182,11 +183,11 @@ def audit(
     """
     _check_settings(constraint, confidence, min_size, min_count, threshold, actions=actions is not None)
     if actions is not None:
-        refused: tuple[Any, ...] = (data, reference, control_features, before, threshold, pos_label)
+        refused: tuple[Any, ...] = (data, reference, control_features, threshold, pos_label)
         if any(other is not None for other in refused) or min_count or isinstance(sensitive_features, Proxy):
             raise InputError(
-                "an audit of several actions takes neither data, reference, control_features, before, "
-                "threshold, pos_label, min_count nor proxies."
+                "an audit of several actions takes neither data, reference, control_features, threshold, "
+                "pos_label, min_count nor proxies."
             )
         return audit_actions(
             y_true,
@@ -195,6 +196,7 @@ def audit(
             actions=actions,
             constraint=constraint,
             confidence=float(confidence),
+            before=before,
             sample_weight=sample_weight,
             missing=missing,
             min_size=min_size,

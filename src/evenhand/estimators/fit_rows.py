@@ -117,7 +117,7 @@ def read_rows(
     -------
     FitRows
     """
-    refuse_beyond_memory(settings, X, sensitive_features, scratch)
+    refuse_beyond_memory(X, sensitive_features, scratch)
     source = _source(settings, X, y, sensitive_features, sample_weight)
     if isinstance(source, InFiles):
         source.scratch = None if scratch is None else Path(scratch)

@@ -13,7 +13,6 @@ from evenhand.exceptions import InputError
 from evenhand.groups.proxy import Proxy
 from evenhand.optimum.action_problem import several_actions
 from evenhand.requirements.actions import Actions, on_actions
-from evenhand.requirements.bounds import NoWorse
 
 LIMITS = {
     "proxy": (
@@ -44,7 +43,6 @@ ACTION_LIMITS = {
     "margin": ("`margin`", "tighten the tolerance by what `forecast_` shows"),
     "objective": ('`objective` other than "risk"', "choose the costs"),
     "proxy": ("a `Proxy`", "pass sensitive features, with `GroupPolicy(missing=...)` if some are missing"),
-    "no_worse": ("`NoWorse`", "use `RateBound(action, at_least=...)`"),
     "at_most": ("`predict(at_most=...)`", "use `RateBound(action, at_most=...)` in the requirement"),
     "reasons": ("`explain(reasons=...)`", "explain the label's model by its own means"),
     "thresholds": (
@@ -82,7 +80,6 @@ def read_actions(settings: Settings, labels: Sequence[Any], sensitive_features: 
         "margin": settings.margin != 0,
         "objective": classifier.objective != "risk",
         "proxy": isinstance(sensitive_features, Proxy) or isinstance(classifier.sensitive_features, Proxy),
-        "no_worse": any(isinstance(part, NoWorse) for part in asked.requirements),
     }
     for name, given in wanted.items():
         if given:
@@ -92,7 +89,7 @@ def read_actions(settings: Settings, labels: Sequence[Any], sensitive_features: 
     return actions
 
 
-def refuse_beyond_memory(settings: Settings, X: Any, sensitive_features: Any, scratch: Any) -> None:
+def refuse_beyond_memory(X: Any, sensitive_features: Any, scratch: Any) -> None:
     """Raise an InputError for what needs a table in memory."""
     lazy, on_cluster = is_lazy(X), is_dask(X)
     if scratch is not None and not lazy:

@@ -83,7 +83,7 @@ class CountedTable:
     def cell_of(self, codes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
         """L m + y of rows, where m of an unknown group is M."""
         groups = np.where(codes < 0, len(self.cells) - 1, codes)
-        return (self.cells.shape[1] * groups + labels).astype(np.intp)
+        return np.asarray(self.cells.shape[1] * groups + labels, np.intp)
 
 
 def count_table(settings: Settings, source: RowSource) -> CountedTable:
