@@ -3,9 +3,9 @@
 import numpy as np
 import polars as pl
 import pytest
-from tests.cli.helpers import main
 
 from evenhand import CrossFit
+from evenhand.cli.main import main
 from evenhand.posteriors.tabular import TabularClassifier
 
 

@@ -7,13 +7,14 @@ import sys
 import pytest
 
 from evenhand.cli.exit_codes import FAILED
-from evenhand.cli.main import main
 
 COMMAND = "import sys; from evenhand.cli.main import main; main(sys.argv[1:])"
 
 
 def run(capsys, *arguments):
     """Exit code, standard output and standard error of a call in this process."""
+    from evenhand.cli.main import main  # tests of files run without the command line's packages as well
+
     with pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
     out = capsys.readouterr()

@@ -3,10 +3,11 @@
 import numpy as np
 import polars as pl
 import pytest
-from tests.cli.helpers import main, refused, run
+from tests.cli.helpers import refused, run
 
 import evenhand as eh
 from evenhand.cli.exit_codes import UNDECIDED
+from evenhand.cli.main import main
 
 
 @pytest.mark.parametrize("method", ["post", "in"])

@@ -133,6 +133,7 @@ def test_a_trusted_model_loads_in_another_process(mybank, tmp_path):
 
 
 def test_the_command_line_trusts_only_what_it_is_told(mybank, capsys, tmp_path):
+    pytest.importorskip("cyclopts", reason="the command line's packages are not there")
     table = pl.DataFrame(X, schema=[f"x{k}" for k in range(X.shape[1])])
     table = table.with_columns(sex=np.where(DRAWN.X[:, 0] > 0, "F", "M"))
     model = make_pipeline(FunctionTransformer(mybank.doubled), LogisticRegression())
