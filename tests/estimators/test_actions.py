@@ -540,6 +540,29 @@ def test_a_label_without_rows_in_a_group():
     assert fair.rates_.mass[0, 2] == 0
 
 
+@pytest.mark.parametrize(
+    ("y", "cost", "said"),
+    [
+        (
+            LOANS,
+            {"approve": {"bad": 1, "good": 0}, "decline": {"bad": 0}},
+            "'decline' has no cost for the label",
+        ),
+        (LOANS, {"a": {"bad": 1, "other": 0}, "b": {"bad": 0, "other": 1}}, "the label 'good' is not among"),
+        (LOANS, {"1": {"bad": 1, "good": 0}, 1: {"bad": 0, "good": 1}}, "two actions have the same name"),
+        (LOANS, {"approve": {"bad": 1, "good": 0}}, "at least two actions"),
+        (
+            np.where(TIERS == "low", "1", "2"),
+            {"a": {1: 1, 2: 0}, "b": {1: 0, 2: 1}},
+            "label '1' is not among",
+        ),
+    ],
+)
+def test_costs_that_do_not_belong_to_the_rows(y, cost, said):
+    with pytest.raises(InputError, match=said):
+        fitted(y, cost=eh.Costs(cost))
+
+
 def test_many_labels_need_memory_that_is_told_before_any_fit():
     y = np.arange(6000) % 100
     with pytest.raises(InputError, match=r"2 groups, 100 labels and 100 actions need .* GiB of memory"):

@@ -201,6 +201,35 @@ def test_copies_of_a_row_that_ties_share_one_mixture(seed):
     assert solution.rule.selection(rows)[:, 2].mean() == pytest.approx(0.3, abs=1e-9)
 
 
+@pytest.mark.parametrize("K", [2, 3])
+def test_what_no_decision_changes_is_not_looked_for_on_samples(K):
+    """All actions are right for one label, and rates of all actions sum to 1: samples have other numbers."""
+    rows = population(13, n=6_000, M=4)
+    costs = np.array([[2.0, 0.0, 1.0], [3.0, 1.0, 1.0], [2.0, 2.0, 2.0]])[:, :K]
+    for asked in (
+        eh.EqualOpportunity(difference=0.0, against={"group": 2}),
+        eh.DemographicParity(ratio=1.0, against="groups"),
+    ):
+        problem = ActionsProblem.of(rows, asked & eh.RateBound(1, at_most=0.9), cost=costs)
+        certificate = problem.solve(advise=False).certificate
+        assert abs(certificate.gap) < 1e-9
+        assert certificate.violation < 1e-9
+    never = eh.EqualOpportunity(difference=0.1) & eh.RateBound("accuracy", at_most=0.5)
+    with pytest.raises(InfeasibleError):
+        ActionsProblem.of(rows, never, cost=np.full((3, K), 1.0)).solve()
+
+
+def test_actions_that_cost_the_same_and_copies_of_rows():
+    """Whole regions tie: a linear program of all distinct rows decides them."""
+    rows = population(14, n=36_000, M=2, L=2)
+    rows[:33_000] = rows[np.random.default_rng(0).integers(0, 2000, 33_000)]
+    costs = np.array([[2.0, 1.0, 1.0], [2.0, 2.0, 2.0]])
+    asked = eh.RateBound("accuracy", at_most=0.9) & eh.RateBound(2, at_most=0.4, groups="intersectional")
+    certificate = ActionsProblem.of(rows, asked, cost=costs).solve(advise=False).certificate
+    assert abs(certificate.gap) < 1e-9
+    assert certificate.violation < 1e-9
+
+
 @pytest.mark.parametrize("seed", range(40, 60))
 def test_one_row_alone_is_decided_as_it_is_among_others(seed):
     """Few different rows, and actions that cost the same: the rule attains what is certified."""
