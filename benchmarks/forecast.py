@@ -1,7 +1,8 @@
 """What was asked for, what was forecast, and what new rows show; and what fairlearn's methods show on them.
 
-Run: ``python -m benchmarks.forecast`` (an hour; ``--splits 1`` for a first look). An interrupted run goes on
-where it was; ``--fresh`` starts anew. The ACS data are read from ``../shared/data`` or EVENHAND_DATA.
+Run: ``python -m benchmarks.forecast`` (an hour; ``--splits 1`` for a first look, ``--data`` and ``--methods``
+for a part). An interrupted run goes on where it was; ``--fresh`` starts anew. The ACS data are read from
+``../shared/data`` or EVENHAND_DATA.
 
 A fit to a few hundred or thousand rows is measured on all others, at most 20,000. The measured disparity has
 their sampling error in it, as has the forecast that it is compared with, ``forecast_.on(len(test))``;
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -120,6 +122,8 @@ class Fit:
     notion: str
     asked: float
     learner: str
+    memory: str
+    """Folder for posteriors, which all requirements, tolerances and margins share."""
 
     def of(self, rows: NDArray[np.intp]) -> tuple[Any, Any, Any]:
         """Features, labels and groups of some rows."""
@@ -128,6 +132,8 @@ class Fit:
     def ours(self, kind: Any, **more: Any) -> tuple[Any, float]:
         """Decisions of one of our classifiers about the test rows, and what it expects of them."""
         X, y, groups = self.of(self.train)
+        if kind is eh.FairPostprocessor:
+            more["posteriors"] = eh.CrossFit(memory=self.memory)
         fair = kind(LEARNERS[self.learner](), NOTIONS[self.notion](self.asked), **more)
         fair.fit(X, y, sensitive_features=groups)
         new, _, own = self.of(self.test)
@@ -189,13 +195,13 @@ def settings(splits: int) -> Iterator[tuple[str, str, str, int, float, str, int]
                 yield name, method, notion, size, asked, "lightgbm", split
 
 
-def cell(data: Data, setting: tuple[Any, ...]) -> dict[str, Any]:
+def cell(data: Data, setting: tuple[Any, ...], memory: str) -> dict[str, Any]:
     """One fit, measured on new rows."""
     _, method, notion, size, asked, learner, split = setting
     order = np.random.default_rng(FIRST_SEED + split).permutation(len(data.y))
     train, test = np.split(order[: data.sizes[size] + MOST_TESTED], [data.sizes[size]])
     try:
-        decided, forecast = METHODS[method](Fit(data, train, test, notion, asked, learner))
+        decided, forecast = METHODS[method](Fit(data, train, test, notion, asked, learner, memory))
     except Exception as error:  # what a method cannot do is counted
         return {"failed": f"{type(error).__name__}: {error}"[:120]}
     value, corrected = _measured(NOTIONS[notion](asked), data.y[test], decided, data.groups[test])
@@ -243,9 +249,14 @@ def _line(own: list[dict[str, Any]]) -> dict[str, Any]:
     }
     if not np.isnan(forecast).any():
         error, word = np.abs(forecast - measured).mean(), np.abs(asked - measured).mean()
+        parts: dict[tuple[str, int], list[float]] = {}
+        for c in own:
+            parts.setdefault((c["data"], c["split"]), []).append(c["forecast"] - c["measured"])
+        by_split = [np.mean(differences) for differences in parts.values()]
         line |= {
             "forecast for the test rows": round(float(forecast.mean()), 4),
             "forecast minus measured": round(float((forecast - measured).mean()), 4),
+            "its standard error over splits": round(float(np.std(by_split, ddof=1) / len(parts) ** 0.5), 4),
             "mean absolute error": round(float(error), 4),
             "ratio to that of the tolerance": round(float(error / word), 2),
             "correlation": round(float(np.corrcoef(forecast, measured)[0, 1]), 2),
@@ -277,6 +288,8 @@ def main() -> None:
     """Run what is not kept yet, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--fresh", action="store_true")
     options = parser.parse_args()
     if options.fresh:
@@ -284,17 +297,19 @@ def main() -> None:
     cells = [json.loads(line) for line in CELLS.read_text().splitlines()] if CELLS.exists() else []
     done = {tuple(c[key] for key in KEYS) for c in cells}
     loaded: dict[str, Data] = {}
-    for setting in settings(options.splits):
-        if setting in done:
-            continue
-        if setting[0] not in loaded:
-            loaded[setting[0]] = DATA[setting[0]]()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = dict(zip(KEYS, setting, strict=True)) | cell(loaded[setting[0]], setting)
-        with CELLS.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(found) + "\n")
-        cells.append(found)
+    with tempfile.TemporaryDirectory() as memory:
+        for setting in settings(options.splits):
+            name, method, *_ = setting
+            if setting in done or name not in options.data or method not in options.methods:
+                continue
+            if name not in loaded:
+                loaded[name] = DATA[name]()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = dict(zip(KEYS, setting, strict=True)) | cell(loaded[name], setting, memory)
+            with CELLS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(found) + "\n")
+            cells.append(found)
     results = {"tolerances": list(TOLERANCES), "splits": options.splits, **summary(cells)}
     write("forecast", results, ["evenhand", "numpy", "scikit-learn", "lightgbm", "fairlearn"])
 

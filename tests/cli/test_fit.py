@@ -377,6 +377,9 @@ def test_fit_says_what_was_asked_forecast_and_measured(loans, tmp_path, capsys):
     [kept] = eh.load(tmp_path / "m").forecast_.expected
     assert kept.value < population.value
     assert "--margin needs --method post" in refused(capsys, *call, "--margin", "1", "--method", "in")
+    call[call.index("--difference")] = "--ratio"
+    call[call.index("0.01")] = "0.8"
+    assert "parity: asked for a ratio of 0.800; forecast for" in run(capsys, *call)[1]
 
 
 def test_the_report_of_fit_compares_like_for_like(loans, tmp_path, capsys):

@@ -907,6 +907,12 @@ def test_trees_out_of_bounds_are_refused(path, monkeypatch):
     fair.fit(np.abs(X), TRAIN.y, sensitive_features=TRAIN.sensitive)
     save(fair)
     same(fair, eh.load(path), np.abs(X))
+    changed = copy.deepcopy(fair)
+    [tree] = changed.posterior_model_.label.label.model._predictors[0]
+    tree.binned_left_cat_bitsets = np.zeros((len(tree.raw_left_cat_bitsets) + 1, 8), np.uint32)
+    save(changed)
+    with pytest.raises(UntrustedFileError, match="branches or features"):
+        eh.load(path)
     fair.posterior_model_.label.label.model._preprocessor = FunctionTransformer().fit(X[:, :1])
     fair.posterior_model_.label.label.model._preprocessor.validate = True
     save(fair)

@@ -77,15 +77,15 @@ def test_small_fits_use_one_thread(monkeypatch):
     trees = tabular.HistGradientBoostingClassifier
 
     def counted(method):
-        def wrapped(self, *arguments, **named):
+        def wrapped(*arguments, **named):
             pools = [pool for pool in threadpool_info() if pool["user_api"] == "openmp"]
             seen.append({pool["num_threads"] for pool in pools})
-            return method(self, *arguments, **named)
+            return method(*arguments, **named)
 
         return wrapped
 
     monkeypatch.setattr(trees, "fit", counted(trees.fit))
-    monkeypatch.setattr(trees, "predict_proba", counted(trees.predict_proba))
+    monkeypatch.setattr(tabular, "proba_by_bins", counted(tabular.proba_by_bins))
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
     with threadpool_limits(2, user_api="openmp"):

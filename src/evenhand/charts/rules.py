@@ -23,7 +23,7 @@ def thresholds_chart(
     """The threshold of each group, with and without the requirement.
 
     Groups are sorted by threshold. Of more than `max_groups`, those with the largest shift are drawn. An
-    infinite threshold is written as "nobody is selected" or "everybody is selected".
+    infinite threshold is written as "no one is selected" or "everyone is selected".
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def _in_words(threshold: float | None) -> str:
         return NO_VALUE
     if math.isfinite(threshold):
         return ""
-    return "nobody is selected" if threshold > 0 else "everybody is selected"
+    return "no one is selected" if threshold > 0 else "everyone is selected"
 
 
 def weights_chart(

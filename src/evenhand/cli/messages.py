@@ -30,6 +30,7 @@ PARAMETERS = {
     "missing='impute'": "--missing impute",
     "aware=False": "no --aware",
     "control_features": "--given",
+    "margin='forecast' of FairPostprocessor": "--margin forecast",
     "given names": "--given names",
     "unseen='pooled'": "unseen='pooled' in Python",  # there is no such option
 }
@@ -75,6 +76,8 @@ def with_options(text: str, parameters: Mapping[str, str] = PARAMETERS) -> str:
     --------
     >>> with_options("y_true has 3 missing values; aware=True may help.")
     '--label has 3 missing values; --aware may help.'
+    >>> with_options("More rows, or margin='forecast' of FairPostprocessor would help.")
+    'More rows, or --margin forecast would help.'
     >>> with_options("pos_label='7' is not a value of y_true (see 'y_true' of y_true.csv).")
     "--positive '7' is not a value of --label (see 'y_true' of y_true.csv)."
     """

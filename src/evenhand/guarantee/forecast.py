@@ -83,9 +83,14 @@ class Expected:
         slack = {"difference": self.asked, "ratio": 1 - self.asked}.get(self.measure, math.inf)
         return self.excess > (_EXCEEDED - 1) * slack
 
-    def __str__(self) -> str:
+    @property
+    def asked_text(self) -> str:
+        """What was asked for, in words unless it is a difference."""
         kind = {"ratio": "a ratio of ", "bound": "a bound of "}.get(self.measure, "")
-        text = f"{self.notion}: asked for {kind}{self.asked:.3f}; expect about {self.value:.3f} on new data"
+        return f"{kind}{self.asked:.3f}"
+
+    def __str__(self) -> str:
+        text = f"{self.notion}: asked for {self.asked_text}; expect about {self.value:.3f} on new data"
         if self.exceeded:
             text += f", mostly because only {self.rows:,} rows of {self.who} were seen"
         return text

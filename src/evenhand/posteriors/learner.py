@@ -20,6 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 from evenhand.data.columns import level_order
 from evenhand.data.features import as_matrix, column_names, has_names, take_rows
 from evenhand.exceptions import EvenhandError, InputError, reason
+from evenhand.posteriors.binned_trees import proba_by_bins
 from evenhand.posteriors.table_encoder import EncodedTable
 from evenhand.posteriors.tabular import TabularClassifier
 
@@ -49,12 +50,25 @@ class Learner:
 
     def proba(self, X: Any) -> NDArray[np.float64]:
         """P(class | x), shape (n, n_classes); classes not seen in fit have probability 0."""
-        n = X.shape[0]
-        out = np.zeros((n, self.n_classes))
-        if self.model is None:
-            out[:, self.places] = 1.0
-            return out
-        found = np.asarray(self._probabilities(X), dtype=np.float64)
+        if self.model is not None:
+            return self._checked(X.shape[0], self._probabilities(X))
+        out = np.zeros((X.shape[0], self.n_classes))
+        out[:, self.places] = 1.0
+        return out
+
+    def proba_with(self, X: Any, last: NDArray[np.float64]) -> list[NDArray[np.float64]] | None:
+        """P(class | x) with each of several values of the columns after those of X, shape (values, columns).
+
+        None if the model is not of trees that share their work.
+        """
+        trees = boosted_trees(self.model)
+        if trees is None or not isinstance(X, EncodedTable):
+            return None
+        return [self._checked(X.shape[0], found) for found in proba_by_bins(trees, X.matrix, last)]
+
+    def _checked(self, n: int, probabilities: Any) -> NDArray[np.float64]:
+        """Probabilities by the model as those of all classes."""
+        found, out = np.asarray(probabilities, dtype=np.float64), np.zeros((n, self.n_classes))
         if found.shape != (n, len(self.places)):
             raise InputError(
                 f"predict_proba of {_name(self.model)} has shape {found.shape}, not {(n, len(self.places))}."
@@ -73,7 +87,9 @@ class Learner:
     def _probabilities(self, X: Any) -> Any:
         if not isinstance(X, EncodedTable) or type(self.model) is TabularClassifier:
             return self.model.predict_proba(X)
-        found = X.proba(self.model)
+        found, trees = X.proba(self.model), boosted_trees(self.model)
+        if found is None and trees is not None:
+            [found] = proba_by_bins(trees, X.matrix)
         return self.model.predict_proba(X.matrix) if found is None else found
 
     def choose(self, X: Any) -> NDArray[np.intp]:
@@ -226,6 +242,17 @@ def preprocessing(model: Any) -> tuple[Any, Any]:
     return (Pipeline(steps) if steps else None), last
 
 
+def transformed(X: Any, steps: Pipeline | None) -> Any:
+    """X after the steps of :func:`preprocessing`.
+
+    Step by step, because the ``transform`` of a Pipeline refuses a last step that has nothing to fit.
+    """
+    for _, step in () if steps is None else steps.steps:
+        if hasattr(step, "transform"):  # not "passthrough"
+            X = step.transform(X)
+    return X
+
+
 def _center(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Mean of the columns that a linear classifier of two classes sees."""
     before, last = preprocessing(model)
@@ -234,7 +261,7 @@ def _center(model: Any, X: Any) -> NDArray[np.float64] | None:
     linear = own and isinstance(last, LinearClassifierMixin) and weights is not None
     if not linear or len(np.atleast_2d(weights)) != 1:
         return None
-    rows = as_matrix(X if before is None else before.transform(X))
+    rows = as_matrix(transformed(X, before))
     return np.asarray(rows.mean(axis=0), dtype=np.float64).ravel()
 
 

@@ -11,6 +11,7 @@ Four factorisations into probabilistic classifiers, and one for a known group:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -129,18 +130,23 @@ class GroupByFeature:
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         """Shape (n, M, 1)."""
-        n = X.shape[0]
-        p = np.ones((n, len(self.levels)))
+        p = np.ones((X.shape[0], len(self.levels)))
         for place, model in enumerate(self.features):
             before, which = np.unique(self.levels[:, :place], axis=0, return_inverse=True)
-            at_once = len(before) if n <= _FEW_ROWS else 1
-            for start in range(0, len(before), at_once):
-                part = before[start : start + at_once]
-                given = model.proba(self._with_values(X, part))
-                for k in range(len(part)):
-                    own = np.flatnonzero(which.ravel() == start + k)
-                    p[:, own] *= given[k * n : (k + 1) * n, self.levels[own, place]]
+            for k, given in enumerate(self._given(model, X, before)):
+                own = np.flatnonzero(which.ravel() == k)
+                p[:, own] *= given[:, self.levels[own, place]]
         return within(p, np.ones(p.shape, np.bool_) if allowed is None else allowed)[:, :, None]
+
+    def _given(self, model: Learner, X: Any, before: NDArray[np.intp]) -> Iterable[Floats]:
+        """Probabilities of a feature for all rows, given each of some values of the features before it."""
+        n = X.shape[0]
+        if n <= _FEW_ROWS:
+            return np.split(model.proba(self._with_values(X, before)), len(before))
+        shared = model.proba_with(X, indicators(before, self.levels))
+        return (
+            (model.proba(self._with_values(X, one)) for one in before[:, None]) if shared is None else shared
+        )
 
     def _with_values(self, X: Any, values: NDArray[np.intp]) -> Any:
         """All rows with the first of some values of the features before, then with the second, and so on."""
@@ -311,9 +317,14 @@ def with_features(X: Any, values: NDArray[np.intp], levels: NDArray[np.intp]) ->
     -------
     table or matrix
     """
-    of = zip(values.T, levels.T, strict=False)
-    columns = [own == value for own, known in of for value in range(known.max() + 1)]
+    columns = list(indicators(values, levels).T)
     if not columns:
         return X
-    indicators = [column.astype(np.float64) for column in columns]
-    return X.joined(indicators) if isinstance(X, EncodedTable) else join_columns(X, indicators, "feature")
+    return X.joined(columns) if isinstance(X, EncodedTable) else join_columns(X, columns, "feature")
+
+
+def indicators(values: NDArray[np.intp], levels: NDArray[np.intp]) -> Floats:
+    """The 0/1 columns of `with_features`, shape (n, columns)."""
+    of = zip(values.T, levels.T, strict=False)
+    columns = [own == value for own, known in of for value in range(known.max() + 1)]
+    return np.array(columns, dtype=np.float64).reshape(len(columns), len(values)).T

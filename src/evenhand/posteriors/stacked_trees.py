@@ -86,7 +86,7 @@ class StackedTrees:
 
     @cached_property
     def _inputs(self) -> list[Callable[[Floats], Floats]]:
-        return [_own_input(model) for model in self.models]
+        return [own_input(model) for model in self.models]
 
     def suits(self, n_rows: int) -> bool:
         """Whether evaluating all trees together is faster for so many rows."""
@@ -198,7 +198,7 @@ def _shapley(share: Floats, agrees: NDArray[np.bool_]) -> Floats:
     return total * (agrees - share)
 
 
-def _own_input(model: Any) -> Callable[[Floats], Floats]:
+def own_input(model: Any) -> Callable[[Floats], Floats]:
     """What scikit-learn does to a matrix before a model sees it: categories first, in codes of its own."""
     if model._preprocessor is None:
         return lambda matrix: matrix

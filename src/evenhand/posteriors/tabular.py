@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.features import read_features
 from evenhand.exceptions import InputError
+from evenhand.posteriors.binned_trees import proba_by_bins
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
 from evenhand.solver.threads import one_thread
 
@@ -131,7 +132,7 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         if found is not None:
             return found
         with _threads(X.shape[0]):
-            return np.asarray(self.model_.predict_proba(X.matrix), dtype=np.float64)
+            return proba_by_bins(self.model_, X.matrix)[0]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row."""

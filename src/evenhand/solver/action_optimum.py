@@ -136,10 +136,10 @@ def _attempts(rows: ActionRows, problem: Problem, start: Vector | None) -> Itera
     point = np.zeros(len(problem.lo)) if start is None else problem.allowed(start) / search.scale
     if rows.n_rows > _SMALL:
         yield from search.rounds(point, warm=start is not None)
-    distinct = rows.n_rows
-    if distinct * rows.n_actions > _LARGEST:
-        distinct = len(np.unique(row_hashes(rows.take(slice(None)))))
-    if distinct * rows.n_actions > _LARGEST:
+    count = rows.n_rows
+    if count * rows.n_actions > _LARGEST:
+        count = len(np.unique(row_hashes(rows.take(slice(None)))))
+    if count * rows.n_actions > _LARGEST:
         return
     everything = rows.near(search.scaled.direction(point), rows.n_rows)
     for method in METHODS:

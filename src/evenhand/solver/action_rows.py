@@ -116,7 +116,7 @@ class ActionRows(DenseRows):
         """Sums of the columns of all rows, whatever their actions."""
         size = self.width * self.n_actions
         held = exact_sum([self.weights_of(where) @ self.take(where) for where in self.blocks()])
-        return held + self.base[:size].reshape(self.width, -1).sum(axis=1)
+        return np.asarray(held + self.base[:size].reshape(self.width, -1).sum(axis=1))
 
     def values_of(self, index: Index, v: Vector) -> tuple[Floats, Floats]:
         """Some rows, and h of each of their actions, shape (K, k)."""

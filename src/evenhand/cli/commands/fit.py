@@ -170,7 +170,7 @@ def _forecasts(done: Fitted) -> Iterator[str]:
         if (one.notion, one.asked) in measured:
             rows, found = f"{done.audit.groups[0].rows:,.0f} test rows", measured[one.notion, one.asked]
             says = f"forecast for {rows}: {one.value:.3f}; measured: {found:.3f}"
-            yield f"{one.notion}: asked for {one.asked:.3f}; {says}."
+            yield f"{one.notion}: asked for {one.asked_text}; {says}."
     margin = done.model.forecast_
     if margin.margin:
         yield f"margin: {margin.margin:.2f} standard errors, which cost a risk of {margin.cost:.4f}."

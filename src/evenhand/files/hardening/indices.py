@@ -98,6 +98,7 @@ def _check_boosted(model: Any) -> Iterator[int]:
         require(not known.size or (known.min() >= 0 and known.max() <= 255))
     for predictor in (tree for trees in model._predictors for tree in trees):
         nodes, sets = predictor.nodes, np.asarray(predictor.raw_left_cat_bitsets)
+        require(np.shape(predictor.binned_left_cat_bitsets) == sets.shape)
         require(nodes.dtype == PREDICTOR_RECORD_DTYPE, nodes.ndim == 1, nodes.size, sets.shape[1:] == (8,))
         left, right = (nodes[side].astype(np.int64) for side in ("left", "right"))
         inside = lead_on(left, len(nodes)) & lead_on(right, len(nodes))
