@@ -145,11 +145,6 @@ class ImpactRatios(FigureTables):
         """The name of the rates."""
         return "selection rate" if self.median is None else "scoring rate"
 
-    @property
-    def count_name(self) -> str:
-        """The name of the column with the number of people who count towards the rate."""
-        return "selected" if self.median is None else "above median"
-
     def notes(self) -> list[str]:
         """Sentences that belong to the tables: data, definition, what is left out and why, independence."""
         found = [
@@ -184,7 +179,7 @@ class ImpactRatios(FigureTables):
         """The tables as text, each with its headings first; a star marks what the law does not ask for."""
         columns = {
             "applicants": ("applicants", ","),
-            self.count_name: ("selected", ","),
+            "selected" if self.median is None else "above median": ("selected", ","),
             self.rate_name: ("rate", ".3f"),
             "impact ratio": ("ratio", ".3f"),
             "interval of rate*": ("rate_low rate_high", "limits"),
