@@ -14,8 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import compress
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +128,7 @@ class ImpactRatios(FigureTables):
         Of the tables that were audited.
     """
 
-    _tables = MappingProxyType({"groups": ("tables", Category)})
+    _tables: ClassVar = {"groups": ("tables", Category)}
     _headline = "Impact ratios by the rules of New York City's Local Law 144 (6 RCNY 5-301)"
     tables: tuple[CategoryTable, ...]
     people: int
