@@ -69,8 +69,8 @@ def chart_html(chart: alt.TopLevelMixin) -> str:
     """A chart as HTML that ``charts.js`` draws with the one bundle of Vega on the site."""
     definition = chart.to_dict()
     words = html.escape(str(definition.get("description", "Chart")), quote=True)
-    # "</" would end the script element.
-    text = json.dumps(definition, ensure_ascii=False).replace("</", "<\\/")
+    # "</" would end the script element, and browsers read no NaN.
+    text = json.dumps(definition, ensure_ascii=False, allow_nan=False).replace("</", "<\\/")
     return (
         f'<div class="evenhand-chart" id="chart-{next(_numbers)}" role="figure" aria-label="{words}">'
         f'<script type="application/json">{text}</script></div>'
@@ -94,14 +94,14 @@ def save_picture(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str,
 
 
 def _narrow(definition: Any) -> Any:
-    """The same chart at half its width, so that letters can be read in a thumbnail."""
+    """The same chart at half its width and height: letters can be read in a thumbnail."""
     if isinstance(definition, list):
         return [_narrow(part) for part in definition]
     if not isinstance(definition, dict):
         return definition
     return {
         name: part / 2
-        if name == "width" and isinstance(part, int | float)
+        if name in {"width", "height"} and isinstance(part, int | float)
         else part
         if name in {"config", "datasets", "data"}
         else _narrow(part)

@@ -1,4 +1,4 @@
-"""Bayes-optimal fair binary classification with one or many sensitive features.
+"""Bayes-optimal fair classification with one or many sensitive features.
 
 Public names are loaded on first use, so ``import evenhand`` itself is fast.
 """

@@ -167,7 +167,7 @@ def test_a_missing_number_is_never_drawn_as_zero(make, nothing):
     assert all(row.get(key) is None or key == "up" for row in missing)
     picture = charts.to_svg(chart)
     if make in (rates, thresholds, weights, changed, calibration):
-        words = "nobody is selected" if make is thresholds and nothing == math.inf else "no value"
+        words = "no one is selected" if make is thresholds and nothing == math.inf else "no value"
         assert words in texts(picture)
 
 
@@ -370,7 +370,7 @@ def test_thresholds_beyond_0_and_1_widen_the_axis():
     ends = chart.to_dict()["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert ends[0] <= 0
     assert ends[1] >= 1.7
-    assert "everybody is selected" in {row["note"] for row in rows_of(chart)}
+    assert "everyone is selected" in {row["note"] for row in rows_of(chart)}
 
 
 def test_no_change_is_written_as_zero():

@@ -109,6 +109,18 @@ def test_text_fits_into_a_narrow_window(open_page, address, page, scheme):
     assert max(ends) <= 401
 
 
+def test_tables_and_charts_can_be_read_in_a_narrow_window(open_page, address):
+    """Names in tables break, and charts keep their size: their boxes scroll."""
+    size = {"width": 400, "height": 800}
+    seen = open_page(f"{address}/migrating/fairlearn.html", viewport=size).page
+    widths = seen.locator("article table").evaluate_all("found => found.map(table => table.offsetWidth)")
+    assert len(widths) > 1
+    assert max(widths) <= 400
+    seen = open_page(f"{address}/gallery/plot_01_hiring_audit.html", viewport=size).page
+    chart = seen.wait_for_selector(".evenhand-chart svg.marks")
+    assert chart.bounding_box()["width"] > 500
+
+
 @pytest.mark.parametrize("opened_from", ["server", "disk"])
 def test_charts_of_an_example_are_drawn(open_page, address, site, opened_from):
     root = address if opened_from == "server" else site.as_uri()

@@ -255,7 +255,7 @@ def test_what_cannot_be_imputed_is_told(given, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"confidence": 0.9}, "a guarantee is tested on rows whose groups are known"),
+        ({"confidence": 0.9}, "`guarantee` needs rows whose groups are known"),
         ({"posterior": "joint"}, "form='joint' cannot be learned from rows with missing"),
         ({"posterior": "separate"}, "form='separate' cannot be learned"),
     ],

@@ -325,7 +325,7 @@ def test_aware_decisions_need_groups():
 
 def test_a_classifier_may_turn_out_constant():
     fair = eh.FairInprocessor(LogisticRegression(), PARITY, cost=1.0, max_fits=6)
-    with pytest.warns(ConstantClassifierWarning, match="it selects nobody among the rows of fit"):
+    with pytest.warns(ConstantClassifierWarning, match="it selects none of the training rows"):
         fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     assert fair.model_ is None
     assert (fair.predict(TEST.X) == 0).all()

@@ -205,7 +205,7 @@ def test_of_two_writers_the_second_is_told(tmp_path):
         (lambda text: text.replace('"batch":1', '"batch":-1'), "do not belong together"),
         (lambda text: text.replace('"start":0', '"start":1000000000'), "do not belong together"),
         (lambda text: text.replace('"sums":[1,1,', '"sums":[1,2,'), "do not belong together"),
-        (lambda text: text.replace('"sums":[1,', '"sums":[-1,'), "numbers from 0 on"),
+        (lambda text: text.replace('"sums":[1,', '"sums":[-1,'), "non-negative numbers"),
         (lambda text: text.replace("DemographicParity", "Groups"), "damaged"),
         (lambda text: text.replace("0.95", "7"), "damaged"),
     ],

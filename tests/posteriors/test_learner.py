@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.dummy import DummyClassifier
@@ -36,6 +37,22 @@ def test_classes_that_never_occur_have_probability_zero(classifier):
     assert np.allclose(p.sum(axis=1), 1)
     assert p[0].argmax() == 0
     assert p[-1].argmax() == 3
+
+
+def test_a_step_may_have_nothing_to_fit():
+    """A Pipeline that ends in such a step says of itself that it is not fitted."""
+
+    class Squares(TransformerMixin, BaseEstimator):
+        def fit(self, X, y=None):  # noqa: ARG002
+            return self
+
+        def transform(self, X):
+            return np.column_stack([X, X**2])
+
+    learner = fit_learner(
+        make_pipeline("passthrough", Squares(), LogisticRegression()), X, (THREE > 0).astype(int), n_classes=2
+    )
+    assert learner.center == pytest.approx([X.mean(), (X**2).mean()])
 
 
 def test_a_single_class_has_probability_one():

@@ -242,9 +242,9 @@ def refuse_uncounted(terms: Terms, what: str) -> None:
     refused = {
         "min_count hides small numbers: audit without it.": terms.min_count,
         "weights do not count people: audit without sample_weight.": terms.weighted,
-        "predictions between 0 and 1 select nobody: pass decisions or, for scores, a threshold "
+        "predictions between 0 and 1 are not decisions: pass decisions or, for scores, a threshold "
         "(threshold='median' for scoring rates).": terms.randomised,
-        "several actions select nobody: audit one of them as the decision.": bool(terms.actions),
+        "several actions have no single decision to count: audit one of them.": bool(terms.actions),
     }
     for why, there in refused.items():
         if there:

@@ -8,7 +8,7 @@ from typing import Any
 from evenhand.charts import look
 from evenhand.charts.drawing import ChartType, alt
 from evenhand.charts.look import between, numbers, rounded, table
-from evenhand.charts.records import known, plain_text
+from evenhand.charts.records import known, read_records
 
 _NAMES = {
     "incumbent": "incumbent",
@@ -53,10 +53,12 @@ def alternatives_chart(
     >>> alternatives_chart([old, new], bound, margin=0.005, confidence=0.95).description
     'Lowest impact ratio and difference in accuracy. incumbent: 0.600 at 0.0000; new: 0.700 at -0.0020.'
     """
+    figures = ("accuracy_difference", "impact_ratio")
+    limits = ("accuracy_low", "accuracy_high", "ratio_low", "ratio_high")
     rows = [
-        {**row, "name": plain_text(row["name"]), "group": _NAMES.get(row["kind"], row["kind"])}
-        for row in candidates
-        if known(dict(row), "accuracy_difference", "impact_ratio")
+        {**row, "group": _NAMES.get(row["kind"], row["kind"])}
+        for row in read_records(candidates, ("name", "kind"), figures, limits, chosen="")
+        if known(row, *figures)
     ]
     curve = [{"accuracy_difference": -row["margin"], "impact_ratio": row["impact_ratio"]} for row in bound]
     across = between([*rows, *curve], "impact_ratio")

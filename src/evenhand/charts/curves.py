@@ -45,8 +45,7 @@ def frontier_chart(
         ``curve`` (its name), ``accuracy``, ``disparity``; optional ``tolerance``, ``accuracy_low``,
         ``accuracy_high``, ``disparity_low``, ``disparity_high``, ``expected_accuracy``,
         ``expected_disparity``; ``kind``: "curve", or "point" for another classifier; and ``origin``:
-        "solved", "mixture", "trained" or "given". Mixtures appear only as part of the line. Curves are
-        ordered by tolerance, or by disparity if they have none.
+        "solved", "trained" or "given". Curves are ordered by tolerance, or by disparity if they have none.
     x_title : str, default="disparity"
         Axis title, such as "mean difference, demographic parity".
     measure : {"difference", "ratio", "bound"}, default="difference"
@@ -80,7 +79,7 @@ def frontier_chart(
     curves.sort(key=lambda row: math.inf if row["order"] is None else row["order"])
     expected = [row for row in curves if known(row, *_EXPECTED)]
     line = [row | dict(zip(_MEASURED, (row[key] for key in _EXPECTED), strict=True)) for row in expected]
-    measured = [row for row in curves if known(row, *_MEASURED) and row["origin"] != "mixture"]
+    measured = [row for row in curves if known(row, *_MEASURED)]
     across, up = (
         _reach([*measured, *points, *line], key, limits)
         for key, limits in (("disparity", _ACROSS), ("accuracy", _UP))

@@ -18,7 +18,7 @@ def thresholds_chart(records: Iterable[Mapping[str, Any]]) -> ChartType:
     """The threshold of each group, with and without the requirement.
 
     Groups are sorted by threshold. Of more than `max_groups`, those with the largest shift are drawn. An
-    infinite threshold is written as "nobody is selected" or "everybody is selected".
+    infinite threshold is written as "no one is selected" or "everyone is selected".
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _in_words(threshold: float | None) -> str:
         return NO_VALUE
     if math.isfinite(threshold):
         return ""
-    return "nobody is selected" if threshold > 0 else "everybody is selected"
+    return "no one is selected" if threshold > 0 else "everyone is selected"
 
 
 def weights_chart(records: Iterable[Mapping[str, Any]]) -> ChartType:

@@ -206,7 +206,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def _warn_if_constant(self, selection: NDArray[Any]) -> None:
-        """Warn if the fitted classifier decides everybody alike.
+        """Warn if the fitted classifier gives everyone the same decision.
 
         Parameters
         ----------
@@ -214,17 +214,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             Probability of a positive decision, of the rows of the fit.
         """
         if np.ptp(selection) == 0:
-            where, chance = "of fit", float(selection[0])
+            rows, chance = "training rows", float(selection[0])
         elif self.guarantee_ is not None and self.guarantee_.constant:
-            where, chance = "held out for the guarantee", float(self.guarantee_.n_selected > 0)
+            rows, chance = "rows held out for the guarantee", float(self.guarantee_.n_selected > 0)
         else:
             return
-        who = {0.0: "nobody", 1.0: "everybody"}.get(
-            chance, f"everybody with the same probability, {chance:.3g},"
+        who = {0.0: f"none of the {rows}", 1.0: f"all of the {rows}"}.get(
+            chance, f"each of the {rows} with the same probability ({chance:.3g})"
         )
         warn_user(
-            f"this classifier is constant: it selects {who} among the rows {where}. A wider tolerance, "
-            "more rows or aware=True may give one that tells people apart.",
+            f"this classifier is constant: it selects {who}. A wider tolerance, more rows or aware=True may "
+            "give one that tells people apart.",
             ConstantClassifierWarning,
         )
 

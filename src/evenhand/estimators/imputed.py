@@ -105,8 +105,7 @@ def _values(
         rows = int(np.isin(own, unknown).sum())
         raise GroupError(
             f"{feature}={levels[unknown[0]]!r} occurs only in rows that lack another sensitive feature "
-            f"({rows:,} rows), so that its groups are not known. Merge it with another value, or drop these "
-            "rows."
+            f"({rows:,} rows), and its groups are not known. Merge it with another value, or drop these rows."
         )
     return found
 

@@ -101,10 +101,9 @@ class FairPostprocessor(FairClassifier):
     cost : float, pair, or array of shape (M, 2), default=0.5
         A number c prices a false positive at c and a false negative at 1 - c; see :func:`evenhand.solve`.
     objective : {"risk", "minimax"} or notion, default="risk"
-        What is minimised: the risk; the largest risk of a group (min-max fairness); or the distance from a
-        notion such as ``DemographicParity(difference=0)``, which is then as near as the requirement allows.
-        Among the classifiers that attain this, the risk. The requirement holds in all cases;
-        ``DemographicParity(difference=1)`` requires nothing.
+        "risk": the expected cost. "minimax": the largest risk of any group. A notion such as
+        ``DemographicParity(difference=0)``: the distance from it. Ties are broken by "risk", and the
+        requirement holds in all cases; ``DemographicParity(difference=1)`` requires nothing.
     guarantee : float or Guarantee, default=None
         The confidence with which the requirement has to hold on new rows, or a :class:`Guarantee`, which also
         says how many rows are held out for it. ``guarantee_`` has the result.
@@ -417,8 +416,8 @@ class FairPostprocessor(FairClassifier):
         if excluded.any() and not return_excluded:
             warn_user(
                 f"at_most={at_most} excludes {excluded.sum():,} of {(selected | excluded).sum():,} rows that "
-                "the rule selects, so that rates are not those of the requirement. return_excluded=True "
-                "tells which.",
+                "the rule selects: rates are no longer those of the requirement. `return_excluded=True` "
+                "says which.",
                 LimitWarning,
             )
         decisions = self._decisions[selected.astype(np.intp)]
@@ -623,7 +622,7 @@ class FairPostprocessor(FairClassifier):
         return labels if self.pos_label_ is None else sorted(labels, key=lambda one: one == self.pos_label_)
 
     def deterministic(self) -> Self:
-        """The nearest classifier that never randomises, where the law or a board forbids lots.
+        """The nearest classifier that never randomises, where the law or a board forbids chance.
 
         Every tie is decided one way: people with the same posterior are selected or not, and a range of
         scores of a known group is cut at one score. The choice has the smallest violation, and then the

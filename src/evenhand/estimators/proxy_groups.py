@@ -113,7 +113,7 @@ def find_proxy(
     usable = usable_features(aware, rows.groups.features)
     if rows.proxy in usable:
         raise GroupError(
-            f"{rows.proxy!r} is known by probabilities only, so that decisions cannot use it: leave it out "
+            f"{rows.proxy!r} is known by probabilities only, and decisions cannot use it: leave it out "
             "of aware, or name its probabilities as columns of X in the constructor, Proxy("
             f"{rows.proxy}=[...])."
         )

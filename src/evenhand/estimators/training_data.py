@@ -395,12 +395,11 @@ def hold_out_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[Tr
         return data, None
     if data.groups.missing == "impute":
         raise InputError(
-            "a guarantee is tested on rows whose groups are known, so that it cannot be made with "
-            "missing='impute' or a Proxy: leave guarantee out, or fit to the rows that have all sensitive "
-            "values."
+            "`guarantee` needs rows whose groups are known, and supports neither missing='impute' nor a "
+            "Proxy: leave it out, or fit to the rows that have all sensitive values."
         )
     if data.weights is not None:
-        raise InputError("a guarantee needs rows that count alike: leave sample_weight out, or confidence.")
+        raise InputError("`guarantee` does not support `sample_weight`: leave one of them out.")
     check_splits(settings, "rows are held out for a guarantee")
     first, second = random_split(len(data.examples), float(settings.reserve), seed)
     learned, held_out = data.examples.take(first), data.examples.take(second)

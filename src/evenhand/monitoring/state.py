@@ -114,6 +114,6 @@ def _record(one: dict[str, Any], cells: int) -> Record:
     values = one["sums"]
     sums = np.array(values, np.float64).reshape(cells, 3, 2) if values else np.zeros((cells, 3, 2))
     if not np.isfinite(sums).all() or (sums < 0).any():
-        raise UntrustedFileError("its counts are not numbers from 0 on.")
+        raise UntrustedFileError("its counts must be non-negative numbers.")
     start, evidence = int(one["start"]), float(one["evidence"])
     return Record(int(one["batch"]), int(one["rows"]), sums, str(one["time"]), start, evidence)

@@ -16,9 +16,9 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 from evenhand.data.features import as_matrix, column_names, dense, has_names, read_features
-from evenhand.exceptions import InputError, MissingExtraError
+from evenhand.exceptions import InputError, MissingExtraError, reason
 from evenhand.posteriors import models
-from evenhand.posteriors.learner import Learner, preprocessing
+from evenhand.posteriors.learner import Learner, preprocessing, transformed
 from evenhand.posteriors.preparation import Preparation
 from evenhand.posteriors.stacked_trees import StackedTrees
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder, without_last
@@ -82,8 +82,7 @@ def _contributions(learner: Learner, X: Any, names: Sequence[Any]) -> Iterator[t
     if learner.model is None:  # a fold with one label
         return
     before, last = preprocessing(learner.model)
-    Z = X if before is None else before.transform(X)
-    values = dense(_of_columns(last, Z, learner.center))
+    values = dense(_of_columns(last, transformed(X, before), learner.center))
     sign = 1.0 if learner.places[-1] == 1 else -1.0  # a frozen model may have its labels in another order
     made = names if before is None else _origins(before, names)
     yield from zip(made, sign * values.T, strict=False)  # a proxy's columns are not the label's
@@ -122,7 +121,13 @@ def _of_columns(model: Any, X: Any, center: Floats | None) -> Any:
 
 
 def _origins(steps: Any, names: Sequence[Any]) -> list[Any]:
-    return [_origin(str(name), names) for name in steps.get_feature_names_out()]
+    try:
+        made = steps.get_feature_names_out()
+    except AttributeError as error:
+        raise InputError(
+            f"reasons need the names of the columns that each step of a pipeline makes: {reason(error)}"
+        ) from None
+    return [_origin(str(name), names) for name in made]
 
 
 def _origin(made: str, names: Sequence[Any]) -> Any:

@@ -242,6 +242,17 @@ def preprocessing(model: Any) -> tuple[Any, Any]:
     return (Pipeline(steps) if steps else None), last
 
 
+def transformed(X: Any, steps: Pipeline | None) -> Any:
+    """X after the steps of :func:`preprocessing`.
+
+    Step by step, because the ``transform`` of a Pipeline refuses a last step that has nothing to fit.
+    """
+    for _, step in () if steps is None else steps.steps:
+        if hasattr(step, "transform"):  # not "passthrough"
+            X = step.transform(X)
+    return X
+
+
 def _center(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Mean of the columns that a linear classifier of two classes sees."""
     before, last = preprocessing(model)
@@ -250,7 +261,7 @@ def _center(model: Any, X: Any) -> NDArray[np.float64] | None:
     linear = own and isinstance(last, LinearClassifierMixin) and weights is not None
     if not linear or len(np.atleast_2d(weights)) != 1:
         return None
-    rows = as_matrix(X if before is None else before.transform(X))
+    rows = as_matrix(transformed(X, before))
     return np.asarray(rows.mean(axis=0), dtype=np.float64).ravel()
 
 
