@@ -255,6 +255,6 @@ class _Curve:
         for slack in track(iter(slacks), what=f"training, {self.name}", total=len(slacks), verbose=verbose):
             asked: Any = (self.classifier, self.rows.axis.at(slack), self.data, self.learned)
             found = train_fair(*asked, seed=self.seed)
-            expected = self._forecast(found.constraint, found.rates, found.selection)
-            counted = rows.count(found.model.choose(rows.visible.X) == 1)
+            expected = self._forecast(found.constraint, found.chosen.rates, found.selection)
+            counted = rows.count(found.chosen.model.choose(rows.visible.X) == 1)
             yield rows.point(self.name, slack, counted, bound=found.certificate.bound, forecast=expected)
