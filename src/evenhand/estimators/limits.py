@@ -50,7 +50,7 @@ ACTION_LIMITS = {
     "proxy": ("a `Proxy`", "pass sensitive features, with `GroupPolicy(missing=...)` if some are missing"),
     "no_worse": ("`NoWorse`", "use `RateBound(action, at_least=...)`"),
     "at_most": ("`predict(at_most=...)`", "use `RateBound(action, at_most=...)` in the requirement"),
-    "reasons": ("`explain(reasons=...)`", "explain the label's model by its own means"),
+    "reasons": ("`explain(reasons=...)`", "explain the label's model with its own tools"),
     "thresholds": (
         "`thresholds_`, unless there are two labels and `aware=True`",
         "use `explain` or `decision_function`",
