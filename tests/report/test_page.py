@@ -15,7 +15,7 @@ import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.report import page as page_module
 from evenhand.report.contents import contents
-from evenhand.report.model import rule_records, versions
+from evenhand.report.model import describe, rule_records, versions
 from evenhand.report.page import _prices, render
 from evenhand.report.summary import place_in_words
 from evenhand.solver.certificate import small
@@ -278,6 +278,16 @@ def test_the_model_card_has_what_a_reviewer_asks_for(model, tmp_path):
         rows = lines[first - 1 : lines.index("", first)]
         cells = [re.sub(r"\\\\\|", "", row).count("|") for row in rows]
         assert set(cells) == {cells[0]}  # a table whose every row has the same number of cells
+
+
+def test_a_pipeline_is_described_by_its_parts_and_their_settings():
+    own = eh.FairPostprocessor(
+        make_pipeline(StandardScaler(), LogisticRegression(C=0.25)), PARITY, posteriors=eh.CrossFit(2)
+    ).fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    card = {line["about"]: line["text"] for line in describe(own)["card"]}
+    assert card["learner"] == "StandardScaler, LogisticRegression"
+    assert "logisticregression__C=0.25" in card["its settings"]
+    assert "LogisticRegression(" not in card["its settings"]
 
 
 def test_packages_of_the_learner_are_among_the_versions():

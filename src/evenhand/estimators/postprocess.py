@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
 from os import PathLike
@@ -234,7 +234,7 @@ class FairPostprocessor(FairClassifier):
         X : table, array or sparse matrix
             A ``polars.LazyFrame`` or a ``pyarrow.dataset.Dataset`` is read in batches, and a Dask DataFrame
             or array stays on its workers, on the client that is current. If it has more than `max_samples`
-            rows, models learn from as many, and the rule is found on all.
+            rows, models learn from as many, and the rule is found on all; with several actions, on these.
         y : array
             Any two labels. The name of a column of a lazy table; or of one of Dask, or what goes with it.
         sensitive_features : table, mapping, array, sequence or Proxy, default=None
@@ -655,8 +655,8 @@ class FairPostprocessor(FairClassifier):
                 "without it, or with aware=True and a requirement on one rate, whose thresholds are set by "
                 "ranks."
             )
-        rule, made.certificate_, made.rates_ = self.rounded_
-        made.rule_, made.rounded_ = replace(rule, names=self.rule_.names), None
+        made.rule_, made.certificate_, made.rates_ = self.rounded_
+        made.rounded_ = None
         return made
 
     def _shifts(self) -> tuple[tuple[ConstraintName, ...], NDArray[np.float64]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,8 @@ from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.preparation import Preparation
 from evenhand.posteriors.table_encoder import TableEncoder
-from evenhand.requirements.actions import ActionRates, Actions, Costs
+from evenhand.requirements.action_rates import ActionRates
+from evenhand.requirements.actions import Actions, Costs
 from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import BoundMeasurement, Measurement
@@ -129,7 +130,6 @@ def decode_model(content: Any, parts: list[Any]) -> FairClassifier:
         one, shape = model.__dict__[name], (len(model.compared_), len(model.classes_))
         if type(one) is not type(model.__dict__["rule_"]) or one.table.shape[:2] != shape:
             raise UntrustedFileError("the model and its rule do not belong together.")
-        model.__dict__[name] = replace(one, names=model.compared_.cell_names)
     return model
 
 

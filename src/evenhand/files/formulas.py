@@ -16,9 +16,10 @@ from evenhand.optimum.minimax import WORST_GROUP
 from evenhand.optimum.nearest import distance, named_distance, slack_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.action_rates import ActionRates
 from evenhand.requirements.actions import Actions, on_actions
-from evenhand.requirements.bounds import NoWorse, with_reference
-from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.bounds import needs_reference, with_reference
+from evenhand.requirements.constraints import ConstraintName, LinearConstraints
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
@@ -190,7 +191,7 @@ def recompute(
         total += float(w.sum())
     masses /= total
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
-    if any(isinstance(part, NoWorse) for part in constraint.bounds):
+    if needs_reference(constraint):
         best = _unconstrained(parts(), prices) / total
         constraint = with_reference(constraint, CellRates(groups, masses, np.minimum(best, masses)))
     asked = constraint if nearness is None else constraint & nearness.attained
@@ -231,18 +232,14 @@ def recompute(
         costs, people = (groups.members().matrix @ part for part in (errors, sizes))
         return float((costs[people > 0] / people[people > 0]).max()), float(linear.violation(rho))
 
-    paid = np.flatnonzero(lam)  # at an end that is not set, any price but 0 makes the bound -inf
-    held = (np.where(lam > 0, proof.lo, proof.hi) - proof.k)[paid]
-    bound = of_bound[:, 1] @ masses[:, 1] - positive_part + held @ lam[paid]
-    if proof.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
-        bound -= np.maximum(lam @ proof.B, 0.0).sum()
+    bound = float(of_bound[:, 1] @ masses[:, 1]) - positive_part + _paid(proof, lam)
     slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
     minimised = "risk" if mixture is None else WORST_GROUP
     if nearness is not None:
         bound, minimised = nearness.proven(bound), named_distance(nearness.objective)
     objective, violation = attained(s)
     of_shipped = (None, None) if shipped is None else attained(s_shipped)
-    return Certificate(objective, float(bound), violation, minimised, *of_shipped), W, slack
+    return Certificate(objective, bound, violation, minimised, *of_shipped), W, slack
 
 
 def recompute_actions(
@@ -290,7 +287,15 @@ def recompute_actions(
     total = sum(float(w.sum()) for _, w in rows())
     masses: Floats = np.sum([np.tensordot(w, p, axes=1) for p, w in rows()], axis=0) / total
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
-    linear = on_actions(constraint, actions).linear(masses, groups)
+    asked = on_actions(constraint, actions)
+    if needs_reference(asked):
+        chosen = np.zeros((*masses.shape, len(actions.names)))
+        for p, w in rows():
+            cheapest = (p.sum(axis=1) @ actions.costs).argmin(axis=1)
+            for a in range(len(actions.names)):
+                chosen[..., a] += np.tensordot(w * (cheapest == a), p, axes=1) / total
+        asked = with_reference(asked, ActionRates(groups, actions, masses, chosen))
+    linear = asked.linear(masses, groups)
     lam = np.array([multipliers[name] for name in linear.names])
     held = masses[..., None] > 0
     W = np.tensordot(lam, np.divide(linear.C, masses[..., None], out=0.0 * linear.C, where=held), axes=1)
@@ -301,17 +306,21 @@ def recompute_actions(
         best += float(w @ np.einsum("nmy,mya->na", p, W).max(axis=1))
         for k, one in enumerate((rule, shipped)):
             sums[k] += np.einsum("n,na,nmy->mya", w, one.selection(p), p, optimize=True)
-    paid = np.flatnonzero(lam)
-    bound = (np.where(lam > 0, linear.lo, linear.hi) - linear.k)[paid] @ lam[paid] - best
-    if linear.B is not None:
-        bound -= np.maximum(lam @ linear.B, 0.0).sum()
+    bound = _paid(linear, lam) - best
     costs = [float((actions.costs * s).sum()) for s in sums]
     rho = np.divide(sums, masses[..., None], out=0.0 * sums, where=held)
     broken = [float(linear.violation(one)) for one in rho]
-    found = Certificate(
-        costs[0], float(bound), broken[0], shipped_objective=costs[1], shipped_violation=broken[1]
-    )
+    found = Certificate(costs[0], bound, broken[0], shipped_objective=costs[1], shipped_violation=broken[1])
     return found, W, Certificate(0.0, 0.0, 0.0)
+
+
+def _paid(linear: LinearConstraints, lam: Floats) -> float:
+    """What the bounds add to the dual value, from their multipliers."""
+    paid = np.flatnonzero(lam)  # at an end that is not set, any price but 0 makes the bound -inf
+    value = (np.where(lam > 0, linear.lo, linear.hi) - linear.k)[paid] @ lam[paid]
+    if linear.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
+        value -= np.maximum(lam @ linear.B, 0.0).sum()
+    return float(value)
 
 
 def _unconstrained(parts: Iterable[Part], prices: Floats) -> Floats:

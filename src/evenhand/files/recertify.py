@@ -218,9 +218,14 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
             )
             if found is not None and rows.held_out is not None:
                 problems += compare_guarantee(model, problem, posteriors, data, rows.held_out)
-    proven = len(posteriors.rows) if trains or rows.sample is None else data.fingerprint.rows
+    proven, drawn = len(posteriors.rows), ""
+    if rows.sample is not None and (trains or data.actions is not None):
+        drawn = f" drawn from {data.fingerprint.rows:,}"
+    elif rows.sample is not None:
+        proven = data.fingerprint.rows
     if found is not None and not problems:
-        return Proof(True, f"proven on {proven:,} rows: {claimed(model, found)}.", stored, found, proven)
+        verdict = f"proven on {proven:,} rows{drawn}: {claimed(model, found)}."
+        return Proof(True, verdict, stored, found, proven)
     hint = "" if found is None else _hint(model)
     return Proof(False, f"not confirmed: {'; '.join(problems)}.{hint}", stored, found, proven)
 
@@ -280,15 +285,16 @@ def _compare(
         return None, ["the groups or multipliers do not belong to these rows"]
     problems = []
     if trained is not None:  # the stored multipliers give the bound, training again the rest
-        found = replace(trained.certificate, bound=found.bound)
+        certificate = trained.certificate
+        found = replace(certificate, bound=found.bound)
         C = problem.linear_constraints.C
         flipped = _BORDERLINE * max(1.0, float(np.abs(C).max(initial=0.0)))
         slack = replace(slack, objective=_BORDERLINE * float(prices.max()), violation=flipped)
-        here, there = (one.selection(examples.X) for one in (trained.model, model.learner_))
+        here, there = (one.selection(examples.X) for one in (trained.chosen.model, model.learner_))
         if not np.abs(here - there).mean() <= _BORDERLINE:
             problems.append("the classifier is not the one that is trained on these rows")
         worth = flipped * sum(map(abs, model.multipliers_.values()))
-        if not abs(trained.certificate.relaxed - model.certificate_.relaxed) <= near + worth:
+        if not abs(certificate.relaxed - model.certificate_.relaxed) <= near + worth:
             problems.append("the bound for classifiers that violate the requirement as this one is another")
     if found.minimised != model.certificate_.minimised:
         problems.append(f"the fit minimises the {found.minimised}, and the model another objective")

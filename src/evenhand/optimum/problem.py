@@ -20,7 +20,7 @@ from evenhand.optimum.rule import REACH_MARGIN, Rule, label_log_odds
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_rows
 from evenhand.posteriors.posteriors import AnyPosteriors, GroupedScores, Posteriors, read_posteriors
-from evenhand.requirements.bounds import NoWorse, with_reference
+from evenhand.requirements.bounds import needs_reference, with_reference
 from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import NOBODY
 from evenhand.requirements.rates import CellRates
@@ -169,7 +169,7 @@ class FairnessProblem:
             solution = tightened
         return solution
 
-    def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
+    def _optimal(self, accepted: Accepted, start: Solution | None = None) -> Solution | None:
         """The solution to these tolerances; None if no algorithm reached them."""
         first = None
         if start is not None:
@@ -180,12 +180,12 @@ class FairnessProblem:
     def _solution(self, optimum: Optimum) -> Solution:
         rates, linear = self._rates(optimum.totals.sums), self.linear_constraints
         multipliers = by_name(linear.names, self.unit * optimum.multipliers)
-        proof = optimum.certificate
+        proof, scalars = optimum.certificate, optimum.totals.sums[self.masses.size :]
         return Solution(
             self._rule(optimum, self.program),
             optimum.totals.selection,
             multipliers,
-            self._shadow_prices(optimum, multipliers),
+            self._prices(multipliers, rates, scalars),
             rates,
             Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation),
             linear,
@@ -264,13 +264,7 @@ class FairnessProblem:
             parts = zip(rule.steps.edges, rule.steps.chances, table, self.masses, strict=True)
             own = (sides(pair) if not mass.any() else (at, f) for at, f, pair, mass in parts)
             rule = replace(rule, steps=Steps(*zip(*own, strict=True)))
-        reach = self.unit * rule.reach
-        names = self.groups.cell_names
-        return replace(rule, table=self.unit * table, unit=self.unit, reach=reach, names=names)
-
-    def _shadow_prices(self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]) -> ByConstraint:
-        scalars = optimum.totals.sums[self.masses.size :]
-        return self._prices(multipliers, self._rates(optimum.totals.sums), scalars)
+        return replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
 
     def _prices(
         self, multipliers: Mapping[ConstraintName, float], rates: CellRates, scalars: Vector
@@ -319,8 +313,19 @@ def label_and_group_suffice(
     return bool(np.allclose(per_mass[:, :, :1], per_mass))
 
 
-def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
-    """Cost of an error in each cell, shape (M, 2): false positive, false negative."""
+def prices_of(cost: ArrayLike, groups: Groups) -> NDArray[np.float64]:
+    """Cost of an error in each cell, false positive and false negative, which is the same in all strata.
+
+    Parameters
+    ----------
+    cost : float, pair or array of shape (M, 2)
+    groups : Groups
+
+    Returns
+    -------
+    array, shape (number of codes, 2)
+    """
+    n_groups = len(groups.combinations)
     try:
         prices = np.asarray(cost, dtype=np.float64)
     except (TypeError, ValueError):
@@ -336,22 +341,7 @@ def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
         )
     if not np.isfinite(prices).all() or (prices < 0).any():
         raise InputError("costs must be finite and non-negative.")
-    return np.broadcast_to(prices, (n_groups, 2))
-
-
-def prices_of(cost: ArrayLike, groups: Groups) -> NDArray[np.float64]:
-    """Cost of an error in each cell, which is the same in all strata.
-
-    Parameters
-    ----------
-    cost : float, pair or array of shape (M, 2)
-    groups : Groups
-
-    Returns
-    -------
-    array, shape (number of codes, 2)
-    """
-    prices = error_prices(cost, len(groups.combinations))
+    prices = np.broadcast_to(prices, (n_groups, 2))
     return prices if groups.strata is None else np.tile(prices, (len(groups.strata), 1))
 
 
@@ -381,7 +371,7 @@ def _with_reference(
     groups: Groups,
 ) -> Constraint:
     """The requirement with the rates of the best rule without it, where these are its reference."""
-    if not any(isinstance(part, NoWorse) and part.than == "unconstrained" for part in constraint.bounds):
+    if not needs_reference(constraint):
         return constraint
     sums = oracle.totals((prices * [-1.0, 1.0]).ravel()).sums
     return with_reference(constraint, CellRates(groups, masses, _selected(sums, masses)))

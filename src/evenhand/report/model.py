@@ -75,13 +75,15 @@ def describe(model: FairClassifier) -> dict[str, Any]:
 def _card(model: FairClassifier) -> list[dict[str, str]]:
     """Learner, features and training data, line by line."""
     learner, rows = model._label_estimator(), model.fitted_to_
-    settings = ", ".join(f"{name}={value!r}" for name, value in learner.get_params(deep=False).items())
+    parameters = learner.get_params(deep=True)
+    settings = ", ".join(f"{name}={value!r}" for name, value in parameters.items() if np.isscalar(value))
+    steps = [step for _, step in getattr(learner, "steps", [])]  # of a pipeline
     hidden = {str(name) for name in model.access_.unused}
     names = [str(name) for name in getattr(model, "feature_names_in_", ()) if str(name) not in hidden]
     listed = ", ".join(names[:_MOST_FEATURES]) + (" and others" if len(names) > _MOST_FEATURES else "")
     count = len(names) if names else model.n_features_in_ - len(hidden)
     lines = {
-        "learner": type(learner).__name__,
+        "learner": ", ".join(type(part).__name__ for part in steps or [learner]),
         "its settings": settings or "none",
         "features": f"{count:,}" + (f": {listed}" if names else ""),
         "sensitive features": ", ".join(map(str, model.groups_.features)),

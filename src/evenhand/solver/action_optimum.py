@@ -16,7 +16,7 @@ from scipy.sparse import coo_array, csr_array, hstack
 
 from evenhand.solver.action_rows import ActionRows, Floats
 from evenhand.solver.conflict import Conflict
-from evenhand.solver.dense import DenseRows, collapsed, tie_width
+from evenhand.solver.dense import DenseRows, collapsed, row_hashes, tie_width
 from evenhand.solver.finish import Finish
 from evenhand.solver.linear import METHODS, Method, Program, snapped
 from evenhand.solver.optimize import Accepted, Optimum, Search, bound_scale, repeats, widened
@@ -28,7 +28,7 @@ Score = Callable[[Floats], Floats]
 """The second score of each action, shape (n, K), from the columns of rows."""
 
 _SMALL = 200  # rows that a linear program takes all at once
-_LARGEST = 100_000  # variables of a linear program of all rows, which takes a minute
+_LARGEST = 250_000  # variables of a linear program of all distinct rows, which takes a minute or two
 _PRICES = (1e3, 1e6)  # as in optimize.py
 _SLIGHT = 1e-4  # a violation that too few rows explain
 _NOISE = 1e-13
@@ -38,9 +38,7 @@ _CONFLICT_ROWS = 2_000
 _NOTHING = 1e-9  # share of the largest multiplier below which one is rounding error
 
 
-def optimize_actions(
-    rows: ActionRows, problem: Problem, accepted: Accepted, start: Vector | None = None
-) -> Optimum | None:
+def optimize_actions(rows: ActionRows, problem: Problem, accepted: Accepted) -> Optimum | None:
     """Solve a problem to a proven gap.
 
     Parameters
@@ -50,8 +48,6 @@ def optimize_actions(
         In the columns of their sums.
     accepted : Accepted
         With the second score of actions, if there is one.
-    start : array, shape (J,), default=None
-        Multipliers to start from.
 
     Returns
     -------
@@ -62,7 +58,7 @@ def optimize_actions(
         return Optimum.of(problem, np.empty(0), rows.totals(problem.gain))
     with one_thread("blas"):
         sound, on_failure = _without_noise(rows, problem), accepted.on_failure
-        for number, found in enumerate(_attempts(rows, sound, start)):
+        for number, found in enumerate(_attempts(rows, sound)):
             if accepted.proven(found.certificate):
                 done = replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
                 return _break_ties(rows, sound, done, accepted)
@@ -93,8 +89,26 @@ def find_conflict(rows: ActionRows, problem: Problem, *, most: int = _CONFLICT_R
     return Conflict.of(rows, only_bounds, found)
 
 
+def _centred(rows: ActionRows, problem: Problem) -> Problem:
+    """The same bounds without what no choice of actions changes, such as the sum of the rates of all actions.
+
+    Of each column of the rows, that is a multiple of its mass. On a sample of rows it is another number, and
+    no multipliers could make up for that.
+    """
+    J, size = len(problem.lo), rows.width * rows.n_actions
+    tables = problem.A[:, :size].reshape(J, rows.width, rows.n_actions)
+    same = tables.mean(axis=2)
+    moved = tables - same[:, :, None]
+    moved[np.abs(moved) <= _NOISE * np.abs(tables).max(axis=2, keepdims=True)] = 0.0
+    A = problem.A.copy()
+    A[:, :size] = moved.reshape(J, size)
+    fixed = same @ rows.masses
+    return replace(problem, A=A, lo=problem.lo - fixed, hi=problem.hi - fixed)
+
+
 def _without_noise(rows: ActionRows, problem: Problem) -> Problem:
     """Drop bounds below rounding error, as :func:`evenhand.solver.optimize.without_noise` does."""
+    problem = _centred(rows, problem)
     sample = cast("ActionRows", rows.sample(_CONFLICT_ROWS))
     effect, terms = sample.effects(problem.A, slice(None))
     slight = np.flatnonzero((effect <= _NOISE * terms) & problem.A.any(axis=1))
@@ -106,19 +120,22 @@ def _without_noise(rows: ActionRows, problem: Problem) -> Problem:
     return widened(replace(problem, A=np.where(kept[:, None], problem.A, 0.0)))
 
 
-def _attempts(rows: ActionRows, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
+def _attempts(rows: ActionRows, problem: Problem) -> Iterator[Optimum]:
     """Solutions with their proofs, by one algorithm after another."""
     if rows.n_rows > _SMALL and rows.own_scores is None and repeats(rows):
         distinct, mass, kind = collapsed(rows.take(slice(None)), rows.weights_of(slice(None)))
         fewer = ActionRows(distinct, mass, rows.n_actions, scalars=rows.scalars, base=rows.base)
-        for found in _attempts(fewer, problem, start):
+        for found in _attempts(fewer, problem):
             yield _of_copies(rows, kind, problem, found)
         return
     search = _ActionSearch(rows, problem, bound_scale(rows, problem))
-    point = np.zeros(len(problem.lo)) if start is None else problem.allowed(start) / search.scale
+    point = np.zeros(len(problem.lo))
     if rows.n_rows > _SMALL:
-        yield from search.rounds(point, warm=start is not None)
-    if rows.n_rows * rows.n_actions > _LARGEST:
+        yield from search.rounds(point, warm=False)
+    count = rows.n_rows
+    if count * rows.n_actions > _LARGEST:
+        count = len(np.unique(row_hashes(rows.take(slice(None)))))
+    if count * rows.n_actions > _LARGEST:
         return
     everything = rows.near(search.scaled.direction(point), rows.n_rows)
     for method in METHODS:
