@@ -217,13 +217,19 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
     results: dict[str, Any] = {}
     good = [c for c in cells if "failed" not in c]
     results["cells"], results["failed"] = len(good), len(cells) - len(good)
-    tables = {"three tables": list(DATA)[:3], "public coverage": list(DATA)[3:]}
-    for where, names in tables.items():
+    tables = {
+        "three tables": (list(DATA)[:3], "logistic"),
+        "public coverage": (list(DATA)[3:], "logistic"),
+        "boosted trees": (["Adult", "ACS income"], "lightgbm"),
+    }
+    for where, (names, learner) in tables.items():
         for method, notion in product(METHODS, NOTIONS):
             own = [
                 c
                 for c in good
-                if (c["method"], c["notion"]) == (method, notion) and c["data"] in names and c["asked"] > 0
+                if (c["method"], c["notion"], c["learner"]) == (method, notion, learner)
+                and c["data"] in names
+                and c["asked"] > 0
             ]
             if own:
                 results[f"{where}: {method}, {notion}"] = _line(own)
