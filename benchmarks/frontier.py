@@ -1,4 +1,4 @@
-"""What the whole curve costs: 50 tolerances against one cold solve, and a report with its pictures.
+"""What the whole curve costs: 25 tolerances against one cold solve, and a report with its pictures.
 
 Run: ``python -m benchmarks.frontier`` (about a minute).
 """
@@ -6,6 +6,8 @@ Run: ``python -m benchmarks.frontier`` (about a minute).
 from __future__ import annotations
 
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +41,18 @@ class Known(ClassifierMixin, BaseEstimator):
         return self.posteriors[X[:, 0].astype(int)].reshape(len(X), -1)
 
 
+def processor_seconds(work: Callable[[], Any], repeats: int) -> float:
+    """Smallest processor time of a few runs."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
 def curve(results: dict[str, Any]) -> None:
-    """50 tolerances, the model being known, so that only the solver and the counting take time."""
+    """25 tolerances, the model being known, so that only the solver and the counting take time."""
     posteriors = smooth_posteriors(N_ROWS, N_GROUPS)
     rng = np.random.default_rng(0)
     flat = posteriors.reshape(N_ROWS, -1)
@@ -51,16 +63,14 @@ def curve(results: dict[str, Any]) -> None:
     )
     few = slice(0, 10_000)
     given = {"sensitive_features": {"g": codes}, "test": (X[few], y[few], {"g": codes[few]})}
-    cold = seconds(lambda: eh.solve(posteriors, PARITY), 5)
-    whole = seconds(lambda: eh.frontier(fair, X, y, **given), 3)
-    two = seconds(lambda: eh.frontier(fair, X, y, tolerances=2, **given), 3)
+    cold = processor_seconds(lambda: eh.solve(posteriors, PARITY), 5)
+    whole = processor_seconds(lambda: eh.frontier(fair, X, y, **given), 3)
+    two = processor_seconds(lambda: eh.frontier(fair, X, y, tolerances=2, **given), 3)
     found = eh.frontier(fair, X, y, **given)
     gap = max(point.risk - point.bound for point in found.points)
-    results["50 tolerances, n=10^5, M=4: time over one cold solve, reading and counting included"] = (
-        whole / cold
-    )
-    results["50 tolerances beyond 2, time over one cold solve"] = (whole - two) / cold
-    results["problems solved for 50 tolerances"] = found.n_solved
+    results["25 tolerances, n=10^5, M=4, reading and counting included: processor seconds"] = whole
+    results["2 tolerances: processor seconds"] = two
+    results["one cold solve: processor seconds"] = cold
     results["largest proven distance from the optimum"] = gap
 
 

@@ -18,7 +18,7 @@ import evenhand as eh
 from benchmarks.exact import FiniteProblem
 from benchmarks.record import write
 from evenhand.exceptions import CertificateError, EvenhandWarning, InputError
-from evenhand.optimum.problem import error_prices
+from evenhand.optimum.problem import prices_of
 from evenhand.optimum.solution import Solution
 from evenhand.requirements.notions import NOTIONS
 
@@ -131,7 +131,7 @@ def exact_certificate(hostile: Hostile, found: Solution) -> tuple[Fraction, Frac
     p = hostile.problem.posteriors.reshape(len(found.selection), -1)
     w = _exact(hostile.problem.weights / hostile.problem.weights.sum())
     masses, rows = found.rates.mass, found.linear_constraints
-    prices = error_prices(hostile.cost, len(masses))
+    prices = prices_of(hostile.cost, found.rates.groups)
     C = np.divide(rows.C, masses, out=np.zeros_like(rows.C), where=masses > 0).reshape(len(rows), masses.size)
     lam = _exact([found.multipliers[name] for name in rows.names])
     gain = _exact((prices * [-1.0, 1.0]).ravel())

@@ -123,4 +123,4 @@ def on_a_cluster() -> None:
     posteriors = da.full((2, 2, 2), 0.25, chunks=(1, 2, 2))
     solution: Solution = eh.solve(posteriors, both, cost=0.3, sample_weight=[1.0, 2.0])
     scores = eh.GroupedScores(da.ones(2), da.zeros(2, dtype=int), 1)
-    again: Solution = eh.solve(scores, both, tol=1e-9, start=solution)
+    again: Solution = eh.solve(scores, both, tol=1e-9)

@@ -30,7 +30,6 @@ SHOWN = {
     "Audit": "found",
     "Frontier": "curve",
     "GuaranteeResult": "fair.guarantee_",
-    "Rule": "fair.rule_",
     "Certificate": "fair.certificate_",
     "prices": "fair.shadow_prices_",
     "multipliers": "fair.multipliers_",
@@ -134,9 +133,6 @@ def hostile():
         "groups_": fair.groups_,
         "rates_": fair.rates_,
         "cell_rates": eh.cell_rates(y, decisions, people),
-        "rule_": fair.rule_,
-        "solved_rule_": fair.solved_rule_,
-        "deterministic": fair.deterministic().rule_,
         "certificate_": fair.certificate_,
         "thresholds_": fair.thresholds_,
         "shadow_prices_": fair.shadow_prices_,
@@ -150,7 +146,7 @@ def hostile():
 @pytest.mark.parametrize(
     "name",
     [
-        *("groups_", "rates_", "cell_rates", "rule_", "solved_rule_", "deterministic", "certificate_"),
+        *("groups_", "rates_", "cell_rates", "certificate_"),
         *("thresholds_", "shadow_prices_", "comparison", "audit", "explanation", "explanations"),
     ],
 )
@@ -161,7 +157,7 @@ def test_names_are_escaped_in_html_and_in_text(hostile, name):
         assert markup not in page
     assert "\x1b" not in text
     assert "array(" not in text
-    if name in ("groups_", "rates_", "rule_", "solved_rule_", "deterministic", "comparison"):
+    if name in ("groups_", "rates_", "comparison"):
         assert "&lt;script&gt;" in page
         assert "&lt;b&gt;a&lt;/b&gt;" in page
         assert "group 0" not in page
@@ -175,10 +171,8 @@ def test_tables_of_a_loaded_model_have_names_too(tmp_path):
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
     eh.save(fair, tmp_path / "fair.evenhand")
     again = eh.load(tmp_path / "fair.evenhand")
-    for name in ("rule_", "solved_rule_", "groups_", "rates_", "certificate_"):
+    for name in ("groups_", "rates_", "certificate_"):
         assert getattr(again, name)._repr_html_() == getattr(fair, name)._repr_html_()
-    strict = again.deterministic()
-    assert "A1=0" in strict.rule_._repr_html_()
 
 
 @pytest.mark.parametrize("result", ["audit", "frontier"])

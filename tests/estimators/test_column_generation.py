@@ -49,7 +49,7 @@ def test_first_columns_are_constants_the_plain_classifier_and_thresholds_of_know
     nobody, everybody, _, fourth = (pool.model(t) for t in range(4))
     assert (nobody.model, everybody.model) == (None, None)
     assert [pool.selections[t].mean() for t in (0, 1)] == [0.0, 1.0]
-    assert (pool.selections[2] == pool.plain.decisions[0]).all()
+    assert (pool.selections[2] == pool.plain.answers()[0]).all()
     assert isinstance(fourth, GroupThresholds) == aware
 
 

@@ -214,14 +214,6 @@ def test_a_label_that_a_group_does_not_have_leaves_its_requirement_out():
     assert solution.certificate.violation < 1e-9
 
 
-def test_an_earlier_solution_is_a_start():
-    posteriors = population(11, n=3000)
-    first = eh.solve(posteriors, eh.DemographicParity(difference=0.03))
-    warm = eh.solve(posteriors, eh.DemographicParity(difference=0.02), start=first)
-    cold = eh.solve(posteriors, eh.DemographicParity(difference=0.02))
-    assert warm.certificate.objective == pytest.approx(cold.certificate.objective, abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

@@ -183,7 +183,7 @@ def test_settings_of_trees_hold_for_the_groups_too():
     own = eh.TabularClassifier(max_iter=7)
     parity = eh.DemographicParity(difference=0.1)
     assert eh.FairPostprocessor(own, parity).settings().learners == (own, own)
-    assert eh.FairPostprocessor(None, parity).settings().group.learning_rate == 0.2
+    assert eh.FairPostprocessor(None, parity).settings().learners[1].learning_rate == 0.2
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,7 @@ def frontier_chart(
         ``curve`` (its name), ``accuracy``, ``disparity``; optional ``tolerance``, ``accuracy_low``,
         ``accuracy_high``, ``disparity_low``, ``disparity_high``, ``expected_accuracy``,
         ``expected_disparity``; ``kind``: "curve", or "point" for another classifier; and ``origin``:
-        "solved", "mixture", "trained" or "given". Mixtures appear only as part of the line. Curves are
-        ordered by tolerance, or by disparity if they have none.
+        "solved", "trained" or "given". Curves are ordered by tolerance, or by disparity if they have none.
     x_title : str, default="disparity"
         Axis title, such as "mean difference, demographic parity".
     measure : {"difference", "ratio", "bound"}, default="difference"
@@ -81,7 +80,7 @@ def frontier_chart(
     curves = [row for row in shown.rows if row["kind"] == "curve"]
     curves.sort(key=lambda row: math.inf if row["order"] is None else row["order"])
     line = [_expected(row) for row in curves if known(row, *_EXPECTED)]
-    measured = [row for row in curves if known(row, *_MEASURED) and row["origin"] != "mixture"]
+    measured = [row for row in curves if known(row, *_MEASURED)]
     across, up = (
         _reach([*measured, *points, *line], key, limits)
         for key, limits in (("disparity", _ACROSS), ("accuracy", _UP))

@@ -23,7 +23,7 @@ TOLERANCES = (0.05, 0.02)
 _SENSITIVE = ["race", "sex"]
 _WIDTH = 80
 _STEP = 0.002
-"""Distance between the tolerances of the curve, which are all solved exactly."""
+"""Distance between the tolerances of the curve."""
 
 
 def run(page: Path) -> Frontier:

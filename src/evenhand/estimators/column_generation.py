@@ -96,7 +96,7 @@ class ColumnPool:
         for label in (0, 1):
             decided = np.full(n, float(label))
             pool.add(decided, decided, partial(Learner, None, np.array([label]), 2))
-        pool.add(*pool.plain.decisions, partial(trainer.train, none, 0.0))
+        pool.add(*pool.plain.answers(), partial(trainer.train, none, 0.0))
         return pool
 
     def add(self, selection: Floats, learned: Floats, make: Callable[[], Alone]) -> Floats:
@@ -133,7 +133,7 @@ class ColumnPool:
     def train(self, problem: FairnessProblem, multipliers: Floats, distillation: float) -> Floats:
         """Train a classifier with the costs of some multipliers and add it."""
         table = (multipliers @ problem.program.A)[: problem.masses.size].reshape(-1, 2)
-        decided = self.trainer.out_of_fold(table, distillation).decisions
+        decided = self.trainer.out_of_fold(table, distillation).answers()
         return self.add(*decided, partial(self.trainer.train, table, distillation))
 
     def satisfied_by_plain(self, problem: FairnessProblem) -> bool:
@@ -254,7 +254,7 @@ def _add_thresholds(pool: ColumnPool, problem: FairnessProblem, by_posteriors: F
     posteriors, weights = cast("Posteriors", by_posteriors.posteriors), pool.trainer.weights
     if posteriors.codes is None or problem.groups.strata:
         return
-    (scores, learned), codes = pool.plain.scores, np.asarray(posteriors.codes)
+    (scores, learned), codes = pool.plain.answers(Learner.score), np.asarray(posteriors.codes)
     given = np.ones(len(scores)) if weights is None else weights
     # A row of weight 0 is no example: a group of such rows keeps the classifier's own threshold.
     places = [np.flatnonzero((codes == m) & (given > 0)) for m in range(posteriors.n_groups)]

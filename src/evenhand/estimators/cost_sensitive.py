@@ -199,21 +199,13 @@ class OutOfFold:
     halves: tuple[NDArray[np.intp], NDArray[np.intp]]
     learners: tuple[Learner, ...]
 
-    @property
-    def decisions(self) -> tuple[Floats, Floats]:
-        """Decisions for each row, 0 or 1: of the one that has not learned from it, and of the other."""
-        return self._joined(Learner.selection, 1), self._joined(Learner.selection, -1)
-
-    @property
-    def scores(self) -> tuple[Floats, Floats]:
-        """Scores likewise, positive where the decision is 1."""
-        return self._joined(Learner.score, 1), self._joined(Learner.score, -1)
-
-    def _joined(self, method: Callable[[Learner, Any], Floats], order: int) -> Floats:
-        out = np.empty(sum(map(len, self.halves)))
-        for rows, learner in zip(self.halves, self.learners[::order], strict=True):
-            out[rows] = method(learner, take_rows(self.X, rows))
-        return out
+    def answers(self, method: Callable[[Learner, Any], Floats] = Learner.selection) -> tuple[Floats, Floats]:
+        """Decisions, or scores, for each row: of the one that has not learned from it, and of the other."""
+        out = np.empty((2, sum(map(len, self.halves))))
+        for own, learners in zip(out, (self.learners, self.learners[::-1]), strict=True):
+            for rows, learner in zip(self.halves, learners, strict=True):
+                own[rows] = method(learner, take_rows(self.X, rows))
+        return out[0], out[1]
 
 
 @dataclass(eq=False)

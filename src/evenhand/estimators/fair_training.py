@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from evenhand.estimators import column_generation
 from evenhand.estimators.column_generation import Chosen, ColumnPool, Generated, choose_mixture, choose_single
 from evenhand.estimators.cost_sensitive import CostSensitiveTrainer, broken, measured, risk_of
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
-from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
+from evenhand.estimators.trained_models import ClassifierMixture
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import InfeasibleError
 from evenhand.guarantee.guarantee import Candidate, GuaranteeResult, guaranteed
@@ -24,7 +24,6 @@ from evenhand.optimum.problem import FairnessProblem, multipliers_of
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.tabular import TabularClassifier
-from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.measurement import AnyMeasurement
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
@@ -105,39 +104,42 @@ class FairTraining:
 
     Attributes
     ----------
-    model : Learner, GroupThresholds or ClassifierMixture
-        The classifier.
-    constraint : Constraint
-        The requirement, with the rates of its references if it has any.
-    rates : CellRates
-        Of the classifier, estimated.
-    selection : array, shape (n,)
-        Of the rows, by classifiers that have not seen them.
-    achieved : tuple of Measurement and BoundMeasurement
-        The requirement's measures of these rates, or on held-out rows.
-    multipliers : dict
-        By the name of each constraint.
-    certificate : TrainingCertificate
+    pool : ColumnPool
+    generated : Generated
+        Its problem has the requirement, with the rates of its references if it has any.
+    chosen : Chosen
+        The classifier, with estimated rates.
     guarantee : GuaranteeResult or None
-    fits : int
-        Classifiers trained.
-    missed : float
-        How far the requirement is violated, as it is estimated; 0 if there is a guarantee instead.
-    clear : bool
-        Whether that is more than chance explains.
+    counted : CellRates or None
+        Rates on held-out rows, if there are any.
     """
 
-    model: TrainedModel
-    constraint: Constraint
-    rates: CellRates
-    selection: Floats
-    achieved: tuple[AnyMeasurement, ...]
-    multipliers: Mapping[ConstraintName, float]
-    certificate: TrainingCertificate
-    guarantee: GuaranteeResult | None
-    fits: int
-    missed: float
-    clear: bool
+    pool: ColumnPool
+    generated: Generated
+    chosen: Chosen
+    guarantee: GuaranteeResult | None = None
+    counted: CellRates | None = None
+
+    @property
+    def constraint(self) -> Constraint:
+        """The requirement, with the rates of its references if it has any."""
+        return self.generated.problem.constraint
+
+    @property
+    def achieved(self) -> tuple[AnyMeasurement, ...]:
+        """The requirement's measures of the estimated rates, or on held-out rows."""
+        return measured(self.constraint, self.chosen.rates if self.counted is None else self.counted)
+
+    @property
+    def selection(self) -> Floats:
+        """Of the rows, by classifiers that have not seen them."""
+        return self.chosen.weights @ np.array(self.pool.selections)
+
+    @property
+    def certificate(self) -> TrainingCertificate:
+        """What no fair classifier goes below, and this one attains under the posteriors."""
+        selected = self.pool.trainer.rate_estimator.by_posteriors(self.selection)
+        return TrainingCertificate.of(self.generated.by_posteriors, self.generated.optimum, selected)
 
 
 def train_fair(
@@ -175,14 +177,13 @@ def train_fair(
         return choose_mixture(pool, found, key) if classifier.randomize else choose_single(pool, found)
 
     if held_out is None or confidence is None:
-        return _trained(pool, generated, choose(generated))
+        return FairTraining(pool, generated, choose(generated))
     resolved = generated.problem.constraint
     candidates = _candidates(pool, generated, constraint, choose, held_out)
     (chosen, counted), guarantee = guaranteed(
         candidates, constraint, confidence, resolved=resolved, all_rows=data.everyone
     )
-    trained = _trained(pool, generated, chosen)
-    return replace(trained, achieved=measured(resolved, counted), guarantee=guarantee, missed=0.0)
+    return FairTraining(pool, generated, chosen, guarantee, counted)
 
 
 def generate_pool(
@@ -214,24 +215,6 @@ def generate_pool(
         with suppress(InfeasibleError):  # bounds can contradict each other where they are tightened
             extended(problem.under(constraint.tightened(share)))
     return pool, extended(problem)
-
-
-def _trained(pool: ColumnPool, generated: Generated, chosen: Chosen) -> FairTraining:
-    problem, selection = generated.problem, chosen.weights @ np.array(pool.selections)
-    selected = pool.trainer.rate_estimator.by_posteriors(selection)
-    return FairTraining(
-        model=chosen.model,
-        constraint=problem.constraint,
-        rates=chosen.rates,
-        selection=selection,
-        achieved=measured(problem.constraint, chosen.rates),
-        multipliers=generated.optimum.multipliers,
-        certificate=TrainingCertificate.of(generated.by_posteriors, generated.optimum, selected),
-        guarantee=None,
-        fits=pool.trainer.fits,
-        missed=column_generation.excess(problem, chosen.rates),
-        clear=column_generation.beyond_chance(pool.trainer.judge, problem, chosen.rates) > 0,
-    )
 
 
 def _candidates(

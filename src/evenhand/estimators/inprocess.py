@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.checks import check_count
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
+from evenhand.estimators.column_generation import beyond_chance, excess
 from evenhand.estimators.fair_training import FairTraining, TrainingCertificate, train_fair
 from evenhand.estimators.fit_rows import read_rows
 from evenhand.estimators.margin import forecast
@@ -167,7 +168,7 @@ class FairInprocessor(FairClassifier):
         check_count("max_fits", self.max_fits, 1)
         if not isinstance(self.randomize, bool | np.bool_):
             raise InputError(f"randomize must be True or False, got {self.randomize!r}.")
-        if is_frozen(found.group) and self.aware and self.aware is not True:
+        if is_frozen(found.learners[1]) and self.aware and self.aware is not True:
             # It takes no columns beyond those of its fit, and the classifier would not see what it may.
             raise InputError("group_estimator may be frozen only where aware is True or False.")
         return found
@@ -205,20 +206,22 @@ class FairInprocessor(FairClassifier):
 
         # Classifiers trained with the costs of multipliers, and the best of them or of their mixtures.
         trained = train_fair(self, settings.constraint, data, posteriors, seed=seed, held_out=rows.held_out)
-        self.forecast_ = forecast(trained.constraint, data, posteriors, trained.rates, trained.selection)
+        chosen, optimum = trained.chosen, trained.generated.optimum
+        self.forecast_ = forecast(trained.constraint, data, posteriors, chosen.rates, trained.selection)
+        missed = excess(trained.generated.problem, chosen.rates)
         if trained.guarantee is not None:
             warn_if_not_guaranteed(trained.guarantee)
-        elif trained.missed > _SHOWN:
-            warn_user(_missed(self, trained), ToleranceWarning)
+        elif missed > _SHOWN:
+            warn_user(_missed(self, trained, missed), ToleranceWarning)
         else:
             warn_if_exceeded(self.forecast_)
 
         self._remember(data, seed)
-        self.multipliers_, self.certificate_ = trained.multipliers, trained.certificate
+        self.multipliers_, self.certificate_ = optimum.multipliers, trained.certificate
         self.achieved_, self.guarantee_ = trained.achieved, trained.guarantee
-        self.n_fits_ = posteriors.fits + trained.fits
-        self.learner_ = trained.model
-        self._warn_if_constant(trained.model.selection(data.examples.take(posteriors.rows).X))
+        self.n_fits_ = posteriors.fits + trained.pool.trainer.fits
+        self.learner_ = chosen.model
+        self._warn_if_constant(chosen.model.selection(data.examples.take(posteriors.rows).X))
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -285,11 +288,13 @@ class FairInprocessor(FairClassifier):
         return self._for_last(self.learner_.score(self.access_.read(self, X, sensitive_features).X))
 
 
-def _missed(classifier: FairInprocessor, trained: FairTraining) -> str:
+def _missed(classifier: FairInprocessor, trained: FairTraining, missed: float) -> str:
     """What to say of a requirement that training has not reached."""
     ways = ["randomize=True"] * (not classifier.randomize) + ["aware=True"] * (classifier.aware is not True)
-    chance = "more than chance explains" if trained.clear else "which chance may explain"
+    judge, problem = trained.pool.trainer.judge, trained.generated.problem
+    clear = beyond_chance(judge, problem, trained.chosen.rates) > 0
+    chance = "more than chance explains" if clear else "which chance may explain"
     return (
-        f"the trained classifier misses the requirement by an estimated {trained.missed:.4f}, {chance}. "
+        f"the trained classifier misses the requirement by an estimated {missed:.4f}, {chance}. "
         f"{', '.join([*ways, 'another estimator'])} or a wider tolerance may reach it."
     )

@@ -28,7 +28,7 @@ from evenhand.exceptions import (
 from evenhand.groups.groups import Groups
 from evenhand.optimum.action_problem import ActionsProblem, refuse_many_cells
 from evenhand.optimum.objectives import Objective, read_problem
-from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
+from evenhand.optimum.problem import FairnessProblem, label_and_group_suffice, prices_of
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.leakage import has_seen
@@ -206,7 +206,7 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
 def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> PosteriorSpec:
     """How posteriors are learned; what cannot be is refused before any fit."""
     if data.actions is None:
-        error_prices(settings.classifier.cost, len(data.groups))
+        prices_of(settings.classifier.cost, data.groups)
     else:
         refuse_many_cells(len(data.groups), data.actions)
     form: Any = "known" if data.access.knows(data.groups) else settings.posteriors.form
@@ -263,7 +263,7 @@ def _tree_groups(settings: Settings, data: TrainingData) -> Any:
     """Our own trees for the groups where P(S | x) is enough; otherwise the learner of the label."""
     fits = not issparse(data.examples.X) and data.examples.known is None
     fits = fits and not isinstance(data.access, ProxyAccess) and _separate_is_enough(settings, data)
-    return group_learner(TabularClassifier(), None) if fits else settings.group
+    return group_learner(TabularClassifier(), None) if fits else settings.learners[1]
 
 
 def _warn_if_left_out(estimators: list[Any], data: TrainingData) -> None:

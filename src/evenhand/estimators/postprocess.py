@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
 from os import PathLike
@@ -655,8 +655,8 @@ class FairPostprocessor(FairClassifier):
                 "without it, or with aware=True and a requirement on one rate, whose thresholds are set by "
                 "ranks."
             )
-        rule, made.certificate_, made.rates_ = self.rounded_
-        made.rule_, made.rounded_ = replace(rule, names=self.rule_.names), None
+        made.rule_, made.certificate_, made.rates_ = self.rounded_
+        made.rounded_ = None
         return made
 
     def _shifts(self) -> tuple[tuple[ConstraintName, ...], NDArray[np.float64]]:

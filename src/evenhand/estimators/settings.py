@@ -173,7 +173,7 @@ class Settings:
     posteriors : CrossFit
         The classifier's own, or the default.
     groups : GroupPolicy
-    label, group : classifier
+    learners : pair of classifiers
         Those that posteriors are learned with: of the label, or of the cells; of the groups.
     confidence, reserve
         Of :class:`Guarantee`; None if there is to be none.
@@ -185,8 +185,7 @@ class Settings:
     constraint: Constraint
     posteriors: CrossFit
     groups: GroupPolicy
-    label: Any
-    group: Any
+    learners: tuple[Any, Any]
     confidence: float | None
     reserve: float
     margin: Margin
@@ -211,11 +210,6 @@ class Settings:
         """Sensitive columns of X; None if they are passed to `fit`, or known by proxies."""
         where = self.classifier.sensitive_features
         return None if isinstance(where, Proxy) else where
-
-    @property
-    def learners(self) -> tuple[Any, Any]:
-        """The classifiers that posteriors are learned with: of the label (or the cells), of the groups."""
-        return self.label, self.group
 
 
 def read_settings(classifier: FairClassifier, posteriors: CrossFit, label: Any) -> Settings:
@@ -252,7 +246,7 @@ def read_settings(classifier: FairClassifier, posteriors: CrossFit, label: Any) 
     _check_memory(posteriors.memory)
     confidence, reserve = _read_guarantee(classifier.guarantee)
     margin = _read_margin(classifier.margin, confidence)
-    return Settings(classifier, constraint, posteriors, groups, label, group, confidence, reserve, margin)
+    return Settings(classifier, constraint, posteriors, groups, (label, group), confidence, reserve, margin)
 
 
 def read_object(kind: type[Any], name: str, given: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -129,7 +129,6 @@ def decode_model(content: Any, parts: list[Any]) -> FairClassifier:
         one, shape = model.__dict__[name], (len(model.compared_), len(model.classes_))
         if type(one) is not type(model.__dict__["rule_"]) or one.table.shape[:2] != shape:
             raise UntrustedFileError("the model and its rule do not belong together.")
-        model.__dict__[name] = replace(one, names=model.compared_.cell_names)
     return model
 
 

@@ -18,7 +18,7 @@ from evenhand.optimum.rule import Rule
 from evenhand.posteriors.posteriors import Posteriors
 from evenhand.requirements.actions import Actions, on_actions
 from evenhand.requirements.bounds import NoWorse, with_reference
-from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.constraints import ConstraintName, LinearConstraints
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
@@ -231,18 +231,14 @@ def recompute(
         costs, people = (groups.members().matrix @ part for part in (errors, sizes))
         return float((costs[people > 0] / people[people > 0]).max()), float(linear.violation(rho))
 
-    paid = np.flatnonzero(lam)  # at an end that is not set, any price but 0 makes the bound -inf
-    held = (np.where(lam > 0, proof.lo, proof.hi) - proof.k)[paid]
-    bound = of_bound[:, 1] @ masses[:, 1] - positive_part + held @ lam[paid]
-    if proof.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
-        bound -= np.maximum(lam @ proof.B, 0.0).sum()
+    bound = float(of_bound[:, 1] @ masses[:, 1]) - positive_part + _paid(proof, lam)
     slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
     minimised = "risk" if mixture is None else WORST_GROUP
     if nearness is not None:
         bound, minimised = nearness.proven(bound), named_distance(nearness.objective)
     objective, violation = attained(s)
     of_shipped = (None, None) if shipped is None else attained(s_shipped)
-    return Certificate(objective, float(bound), violation, minimised, *of_shipped), W, slack
+    return Certificate(objective, bound, violation, minimised, *of_shipped), W, slack
 
 
 def recompute_actions(
@@ -301,17 +297,21 @@ def recompute_actions(
         best += float(w @ np.einsum("nmy,mya->na", p, W).max(axis=1))
         for k, one in enumerate((rule, shipped)):
             sums[k] += np.einsum("n,na,nmy->mya", w, one.selection(p), p, optimize=True)
-    paid = np.flatnonzero(lam)
-    bound = (np.where(lam > 0, linear.lo, linear.hi) - linear.k)[paid] @ lam[paid] - best
-    if linear.B is not None:
-        bound -= np.maximum(lam @ linear.B, 0.0).sum()
+    bound = _paid(linear, lam) - best
     costs = [float((actions.costs * s).sum()) for s in sums]
     rho = np.divide(sums, masses[..., None], out=0.0 * sums, where=held)
     broken = [float(linear.violation(one)) for one in rho]
-    found = Certificate(
-        costs[0], float(bound), broken[0], shipped_objective=costs[1], shipped_violation=broken[1]
-    )
+    found = Certificate(costs[0], bound, broken[0], shipped_objective=costs[1], shipped_violation=broken[1])
     return found, W, Certificate(0.0, 0.0, 0.0)
+
+
+def _paid(linear: LinearConstraints, lam: Floats) -> float:
+    """What the bounds add to the dual value, from their multipliers."""
+    paid = np.flatnonzero(lam)  # at an end that is not set, any price but 0 makes the bound -inf
+    value = (np.where(lam > 0, linear.lo, linear.hi) - linear.k)[paid] @ lam[paid]
+    if linear.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
+        value -= np.maximum(lam @ linear.B, 0.0).sum()
+    return float(value)
 
 
 def _unconstrained(parts: Iterable[Part], prices: Floats) -> Floats:

@@ -280,15 +280,16 @@ def _compare(
         return None, ["the groups or multipliers do not belong to these rows"]
     problems = []
     if trained is not None:  # the stored multipliers give the bound, training again the rest
-        found = replace(trained.certificate, bound=found.bound)
+        certificate = trained.certificate
+        found = replace(certificate, bound=found.bound)
         C = problem.linear_constraints.C
         flipped = _BORDERLINE * max(1.0, float(np.abs(C).max(initial=0.0)))
         slack = replace(slack, objective=_BORDERLINE * float(prices.max()), violation=flipped)
-        here, there = (one.selection(examples.X) for one in (trained.model, model.learner_))
+        here, there = (one.selection(examples.X) for one in (trained.chosen.model, model.learner_))
         if not np.abs(here - there).mean() <= _BORDERLINE:
             problems.append("the classifier is not the one that is trained on these rows")
         worth = flipped * sum(map(abs, model.multipliers_.values()))
-        if not abs(trained.certificate.relaxed - model.certificate_.relaxed) <= near + worth:
+        if not abs(certificate.relaxed - model.certificate_.relaxed) <= near + worth:
             problems.append("the bound for classifiers that violate the requirement as this one is another")
     if found.minimised != model.certificate_.minimised:
         problems.append(f"the fit minimises the {found.minimised}, and the model another objective")

@@ -109,13 +109,8 @@ def _of_groups(
     ]
     for name, own, others, (_, size), (_, rest) in zip(family.names, *counts, strict=True):
         constraint = ConstraintName(notion.label, statistic.name, name)
-        sizes, by = (size, rest), notion.compares_by
-        # Of no rows, nothing is known.
-        p = (
-            1.0
-            if not own[1]
-            else p_value(own, others, tolerance=notion.tolerance, measure=by, level=level, sizes=sizes)
-        )
+        by, sizes = notion.compares_by, (size, rest)
+        p = p_value(own, others, tolerance=notion.tolerance, measure=by, level=level, sizes=sizes)
         yield _compared(constraint, own, others, p=p, level=level)
 
 
@@ -166,16 +161,9 @@ def _against_numbers(bound: Bound, rates: CellRates, level: float) -> Iterator[G
             continue  # the reference has no such rate
         p = bound_p_value(own, at_least=least, at_most=most)
         numbers = (("at least", least), ("at most", most))
-        yield GroupTest(
-            ConstraintName(bound.label, bound.label, name),
-            own[1],
-            0,
-            _share(own),
-            math.nan,
-            p,
-            p <= level,
-            " and ".join(f"{word} {end:.4g}" for word, end in numbers if end is not None),
-        )
+        against = " and ".join(f"{word} {end:.4g}" for word, end in numbers if end is not None)
+        constraint = ConstraintName(bound.label, bound.label, name)
+        yield _compared(constraint, own, (0, 0), p=p, level=level, against=against)
 
 
 def _counts(

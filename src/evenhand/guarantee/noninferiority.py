@@ -68,10 +68,10 @@ def p_value(
     True
     """
     (k, n), (others_k, others_n) = own, others
+    if not n:
+        return 1.0  # nothing is known
     if not others_n:
         return 0.0  # the group is the whole population
-    if not n:
-        return 1.0
     spent = _SPENT * level
     inside, outside = (n, others_n) if sizes is None else sizes
     part = float(betaincinv(inside, outside + 1, spent))  # lower confidence bound of the group's part

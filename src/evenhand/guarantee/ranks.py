@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName, Groups, Members
+from evenhand.guarantee.intervals import exact_limits
 from evenhand.requirements.bounds import Bound, bounded_groups
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.notions import Notion
@@ -182,12 +182,9 @@ def _slope(statistic: Statistic) -> int | None:
 
 def _limits(counts: Counts, level: float) -> tuple[Floats, Floats]:
     """Limits of the groups' parts by Clopper and Pearson, which hold together."""
-    n, share = counts.sum(), level / (2 * max(len(counts), 1))
     if len(counts) == 1:
         return np.ones(1), np.ones(1)
-    low = np.where(counts > 0, betaincinv(np.maximum(counts, 1), n - counts + 1, share), 0.0)
-    high = np.where(counts < n, betaincinv(counts + 1, np.maximum(n - counts, 1), 1 - share), 1.0)
-    return low, high
+    return exact_limits(counts, counts.sum() - counts, level / (2 * len(counts)))
 
 
 def _mixed(lower: Floats, upper: Floats, parts: tuple[Floats, Floats]) -> tuple[Floats, Floats]:

@@ -26,7 +26,7 @@ from evenhand.less_discriminatory.paired_comparison import Decider, Floats
 from evenhand.posteriors.learner import takes_weights, weight_argument
 from evenhand.requirements.notions import DemographicParity
 
-KINDS = ("fair", "seeds", "settings", "features")
+KINDS: tuple[str, ...] = ("fair", "seeds", "settings", "features")
 """The kinds of models that are trained."""
 _SETTINGS = (
     *("C", "alpha", "learning_rate", "max_depth", "n_estimators", "max_iter", "num_leaves", "max_leaf_nodes"),

@@ -13,7 +13,7 @@ from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.exceptions import ConstantClassifierWarning, InputError, warn_user
 from evenhand.groups.groups import Groups
 from evenhand.optimum.action_rule import ActionRule, regret_score
-from evenhand.optimum.problem import FairnessProblem, by_name, multipliers_of, unit_of
+from evenhand.optimum.problem import FairnessProblem, by_name, unit_of
 from evenhand.optimum.rounding import DIGITS, best_choice
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_action_rows
@@ -136,11 +136,8 @@ class ActionsProblem(FairnessProblem):
         """Look for multipliers that prove bounds impossible on these rows."""
         return find_conflict(self.rows, problem, most=min(rows, _CONFLICT_ROWS))
 
-    def _optimal(self, accepted: Accepted, start: Any) -> Any:
-        first = None
-        if start is not None:
-            first = multipliers_of(start.multipliers, self.linear_constraints) / self.unit
-        optimum = optimize_actions(self.rows, self.program, accepted, first)
+    def _optimal(self, accepted: Accepted, start: Any = None) -> Any:  # noqa: ARG002
+        optimum = optimize_actions(self.rows, self.program, accepted)
         return None if optimum is None else self._solution(optimum)
 
     def _solution(self, optimum: Optimum) -> Any:

@@ -85,8 +85,6 @@ class ActionRule:
         Distance within which a posterior is taken for an atom.
     key : str
         Hash key of randomised decisions.
-    names : tuple
-        Of the groups.
 
     Examples
     --------
@@ -104,7 +102,6 @@ class ActionRule:
     unit: float = 1.0
     resolution: float = 0.0
     key: str = ""
-    names: tuple[Any, ...] = ()
     steps: ClassVar[None] = None
     """Known groups have none: several actions are decided by the table."""
 

@@ -90,7 +90,9 @@ def randomise_atoms(
     order = np.argsort(H)
     width = ROUNDING * max(rule.unit, float(np.abs(rule.table).max()))
     first, last = np.searchsorted(H[order], [own - width, own + width])
-    known = rule.boundary()
+    known: dict[bytes, float] = {}
+    if rule.atoms is not None and rule.chances is not None:
+        known = {own.tobytes(): chance for own, chance in zip(rule.atoms, rule.chances.tolist(), strict=True)}
     for atom, begin, end, other in zip(found, first, last, further_at(found), strict=True):
         near = order[begin:end]  # the same H: few of them are other atoms
         members = near[(posteriors.dense(near) == atom).all(axis=(1, 2))]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.groups.groups import Groups
-from evenhand.optimum.problem import FairnessProblem, by_name, multipliers_of
+from evenhand.optimum.problem import FairnessProblem, by_name
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.two_stages import NOTHING, first_stage, second_stage
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
@@ -35,36 +35,28 @@ WORST_GROUP = "largest risk of a group"
 class MinimaxProblem(FairnessProblem):
     """A fairness problem in which the largest risk of a group is minimised, and then the risk."""
 
-    def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
+    def _optimal(self, accepted: Accepted, start: Solution | None = None) -> Solution | None:  # noqa: ARG002
         J, least = len(self.linear_constraints), replace(accepted, tol=0.5 * accepted.tol)
-        found = first_stage(self.ordinary_rows, self._capped(0.0), J, least, self._first_start(start))
+        found = first_stage(self.ordinary_rows, self._capped(0.0), J, least)
         if found is None:
             return None
         first, multipliers = found
-        attained = float(self._values(first).max())
+        attained = self._objective(self._rates(first.totals.sums))
 
         def solve(more: float, quick: Accepted) -> Solution | None:
             capped = self._capped(attained + more)
-            second = optimize(self.oracle, capped, quick, self._second_start(start))
+            second = optimize(self.oracle, capped, quick)
             if second is None:
                 return None
             return self._of_stages(first.certificate.bound, multipliers, second, capped)
 
         return second_stage(self.oracle.n_rows, accepted, solve)
 
-    @property
-    def _costs(self) -> NDArray[np.float64]:
-        """Cost of an error in each cell, in units."""
-        return self.program.gain[: self.masses.size].reshape(self.masses.shape) * [-1.0, 1.0]
-
     @cached_property
     def _risks(self) -> LinearConstraints:
         """Risk of each group as a function of the rates, in units."""
-        return group_risks(self.masses, self._costs, self.groups)
-
-    def _values(self, optimum: Optimum) -> NDArray[np.float64]:
-        """Risk of each group, in units."""
-        return self._risks.values(np.nan_to_num(self._rates(optimum.totals.sums).rates))
+        costs = self.program.gain[: self.masses.size].reshape(self.masses.shape) * [-1.0, 1.0]
+        return group_risks(self.masses, costs, self.groups)
 
     def _objective(self, rates: CellRates) -> float:
         return float(self._risks.values(np.nan_to_num(rates.rates)).max())
@@ -81,23 +73,8 @@ class MinimaxProblem(FairnessProblem):
             hi=np.concatenate([program.hi, hi + most]),
         )
 
-    def _first_start(self, start: Solution | None) -> Vector | None:
-        if start is None or start.group_weights is None:
-            return None
-        weights = [start.group_weights.get(name.group, 0.0) for name in self._risks.names]
-        required = multipliers_of(start.multipliers, self.linear_constraints) / self.unit
-        return np.concatenate([required, -np.array(weights)])
-
-    def _second_start(self, start: Solution | None) -> Vector | None:
-        if start is None or start.rule_multipliers is None:
-            return None
-        required = multipliers_of(start.rule_multipliers, self.linear_constraints) / self.unit
-        of_groups = multipliers_of(start.rule_multipliers, self._risks)
-        of_risk = 1.0 + of_groups.sum()
-        return None if of_risk <= NOTHING else np.concatenate([required, of_groups]) / of_risk
-
     def _of_stages(self, bound: float, least: Vector, second: Optimum, capped: Problem) -> Solution:
-        linear, risks = self.linear_constraints, self._risks
+        linear, risks, rates = self.linear_constraints, self._risks, self._rates(second.totals.sums)
         J = len(linear)
         multipliers = by_name(linear.names, self.unit * least[:J])
         weights = np.where(-least[J:] > NOTHING, -least[J:], 0.0)
@@ -110,10 +87,10 @@ class MinimaxProblem(FairnessProblem):
             rule,
             second.totals.selection,
             multipliers,
-            self._shadow_prices(second, multipliers),
-            self._rates(second.totals.sums),
+            self._prices(multipliers, rates, second.totals.sums[self.masses.size :]),
+            rates,
             Certificate(
-                self.unit * float(self._values(second).max()),
+                self.unit * self._objective(rates),
                 self.unit * bound,
                 self.program.violation(second.totals.sums),
                 WORST_GROUP,

@@ -114,9 +114,7 @@ class NearestProblem(FairnessProblem):
         # `shipped` multiplies by the unit of costs, which a distance does not have.
         return max(self._goal, distance(self.notion, rates)) / self.unit
 
-    def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
-        if start is not None and start.rule_multipliers is not None:
-            start = replace(start, multipliers=start.rule_multipliers)
+    def _optimal(self, accepted: Accepted, start: Solution | None = None) -> Solution | None:  # noqa: ARG002
         with warnings.catch_warnings(action="ignore", category=EvenhandWarning):  # `read` has warned
             least = self._least(accepted)
             if least is None:
@@ -124,7 +122,7 @@ class NearestProblem(FairnessProblem):
 
             def solve(more: float, quick: Accepted) -> Solution | None:
                 near = self.notion.with_slack(min(1.0, least.attained + more))
-                second = self._beside(near)._optimal(quick, start)
+                second = self._beside(near)._optimal(quick)
                 return None if second is None else self._of_stages(least, second, near)
 
             return second_stage(self.oracle.n_rows, accepted, solve)
@@ -138,14 +136,14 @@ class NearestProblem(FairnessProblem):
         """The first stage: nearer by less than the tolerance until that is proven to be impossible."""
         J, tol = len(self.linear_constraints), accepted.tol
         sharp = replace(accepted, tol=(_SHARPER if self.notion.compares_by == "ratio" else 0.5) * tol)
-        slack, start, best = self._goal, None, None
+        slack, best = self._goal, None
         for _ in range(_ROUNDS):
             beside = self._beside(self.notion.with_slack(slack))
-            stage = first_stage(self.ordinary_rows, beside.program, J, sharp, start)
+            stage = first_stage(self.ordinary_rows, beside.program, J, sharp)
             if stage is None:
                 return best
-            optimum, start = stage
-            multipliers = np.where(np.abs(start) <= NOTHING, 0.0, start)
+            optimum, multipliers = stage
+            multipliers = np.where(np.abs(multipliers) <= NOTHING, 0.0, multipliers)
             rates = self._rates(optimum.totals.sums)
             scalars = optimum.totals.sums[self.masses.size : -1]
             attained = self._objective(rates) * self.unit

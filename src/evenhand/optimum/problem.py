@@ -169,7 +169,7 @@ class FairnessProblem:
             solution = tightened
         return solution
 
-    def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
+    def _optimal(self, accepted: Accepted, start: Solution | None = None) -> Solution | None:
         """The solution to these tolerances; None if no algorithm reached them."""
         first = None
         if start is not None:
@@ -180,12 +180,12 @@ class FairnessProblem:
     def _solution(self, optimum: Optimum) -> Solution:
         rates, linear = self._rates(optimum.totals.sums), self.linear_constraints
         multipliers = by_name(linear.names, self.unit * optimum.multipliers)
-        proof = optimum.certificate
+        proof, scalars = optimum.certificate, optimum.totals.sums[self.masses.size :]
         return Solution(
             self._rule(optimum, self.program),
             optimum.totals.selection,
             multipliers,
-            self._shadow_prices(optimum, multipliers),
+            self._prices(multipliers, rates, scalars),
             rates,
             Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation),
             linear,
@@ -264,13 +264,7 @@ class FairnessProblem:
             parts = zip(rule.steps.edges, rule.steps.chances, table, self.masses, strict=True)
             own = (sides(pair) if not mass.any() else (at, f) for at, f, pair, mass in parts)
             rule = replace(rule, steps=Steps(*zip(*own, strict=True)))
-        reach = self.unit * rule.reach
-        names = self.groups.cell_names
-        return replace(rule, table=self.unit * table, unit=self.unit, reach=reach, names=names)
-
-    def _shadow_prices(self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]) -> ByConstraint:
-        scalars = optimum.totals.sums[self.masses.size :]
-        return self._prices(multipliers, self._rates(optimum.totals.sums), scalars)
+        return replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
 
     def _prices(
         self, multipliers: Mapping[ConstraintName, float], rates: CellRates, scalars: Vector
@@ -319,8 +313,19 @@ def label_and_group_suffice(
     return bool(np.allclose(per_mass[:, :, :1], per_mass))
 
 
-def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
-    """Cost of an error in each cell, shape (M, 2): false positive, false negative."""
+def prices_of(cost: ArrayLike, groups: Groups) -> NDArray[np.float64]:
+    """Cost of an error in each cell, false positive and false negative, which is the same in all strata.
+
+    Parameters
+    ----------
+    cost : float, pair or array of shape (M, 2)
+    groups : Groups
+
+    Returns
+    -------
+    array, shape (number of codes, 2)
+    """
+    n_groups = len(groups.combinations)
     try:
         prices = np.asarray(cost, dtype=np.float64)
     except (TypeError, ValueError):
@@ -336,22 +341,7 @@ def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
         )
     if not np.isfinite(prices).all() or (prices < 0).any():
         raise InputError("costs must be finite and non-negative.")
-    return np.broadcast_to(prices, (n_groups, 2))
-
-
-def prices_of(cost: ArrayLike, groups: Groups) -> NDArray[np.float64]:
-    """Cost of an error in each cell, which is the same in all strata.
-
-    Parameters
-    ----------
-    cost : float, pair or array of shape (M, 2)
-    groups : Groups
-
-    Returns
-    -------
-    array, shape (number of codes, 2)
-    """
-    prices = error_prices(cost, len(groups.combinations))
+    prices = np.broadcast_to(prices, (n_groups, 2))
     return prices if groups.strata is None else np.tile(prices, (len(groups.strata), 1))
 
 

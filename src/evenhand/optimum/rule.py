@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from scipy.special import logit
 
-from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError
-from evenhand.groups.names import GroupName
 from evenhand.optimum.rule_format import read, write
 from evenhand.optimum.rule_onnx import to_onnx
 from evenhand.posteriors.posteriors import AnyPosteriors, Posteriors, read_posteriors
@@ -66,8 +64,6 @@ class Rule:
         are rounded, because another processor may round them differently.
     key : str
         Hash key of randomised decisions: with it, every one of them can be repeated.
-    names : tuple of GroupName
-        Of the groups, for display; empty if they are not known. They are not written to JSON.
 
     Examples
     --------
@@ -86,7 +82,6 @@ class Rule:
     reach: float = 0.0
     key: str = ""
     resolution: float = 0.0
-    names: tuple[GroupName, ...] = ()
 
     def __post_init__(self) -> None:
         for array in (self.table, self.ties, self.atoms, self.chances):
@@ -96,18 +91,6 @@ class Rule:
     def __repr__(self) -> str:
         randomised = ", randomised" if self.randomises else ""
         return f"<Rule for {len(self.table):,} groups{', aware' if self.steps else ''}{randomised}>"
-
-    def _repr_html_(self) -> str:
-        rounding = 1e-12 * max(self.unit, float(np.abs(self.table).max()))
-        table = np.where(np.abs(self.table) <= rounding, 0.0, self.table)
-        names = self.names or [f"group {m}" for m in range(len(table))]
-        rows = [
-            (name, *(f"{weight:+.4f}" for weight in pair)) for name, pair in zip(names, table, strict=True)
-        ]
-        caption = "Decide 1 where the sum of weight times P(group, label | x) is positive."
-        if self.randomises:
-            caption += " Some ties are randomised; `deterministic()` of a classifier does without."
-        return html_table(["group", "weight of label 0", "weight of label 1"], rows, caption=caption)
 
     @property
     def randomises(self) -> bool:
@@ -152,7 +135,7 @@ class Rule:
         _, chosen = self._decided(posteriors, H)
         if self.atoms is not None and self.chances is not None and len(self.atoms):
             width = max(self._rounding, self.resolution * float(np.abs(self.table).sum()))
-            open_rows = self._beside_atoms(H, width)
+            open_rows = np.flatnonzero(np.abs(H) <= self.reach + width)
             here = posteriors.dense(open_rows).reshape(-1, self.table.size)
             tree = KDTree(self.atoms.reshape(len(self.atoms), -1))
             beyond = np.nextafter(self.resolution, np.inf)
@@ -298,23 +281,6 @@ class Rule:
         Rule
         """
         return cls(**read(text))
-
-    def boundary(self) -> dict[bytes, float]:
-        """Probability of deciding 1 at each atom, by the bytes of the atom."""
-        if self.atoms is None or self.chances is None:
-            return {}
-        return {
-            atom.tobytes(): chance for atom, chance in zip(self.atoms, self.chances.tolist(), strict=True)
-        }
-
-    def _beside_atoms(self, H: NDArray[np.float64], width: float) -> NDArray[np.intp]:
-        """Rows with the H of some atom: no others can be atoms."""
-        near = np.flatnonzero(np.abs(H) <= self.reach + width)
-        own = np.sort(np.tensordot(np.asarray(self.atoms), self.table, axes=2))
-        places = np.searchsorted(own, H[near])
-        low, high = own[np.maximum(places - 1, 0)], own[np.minimum(places, len(own) - 1)]
-        distance = np.minimum(np.abs(H[near] - low), np.abs(H[near] - high))
-        return np.asarray(near[distance <= width])
 
 
 def label_log_odds(rows: NDArray[np.float64]) -> NDArray[np.float64]:

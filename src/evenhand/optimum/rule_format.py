@@ -30,7 +30,7 @@ def write(rule: Rule | ActionRule) -> str:
     -------
     str
     """
-    fields = {name: _plain(value) for name, value in vars(rule).items() if name != "names"}
+    fields = {name: _plain(value) for name, value in vars(rule).items()}
     kind = _ACTIONS if "actions" in fields else _FORMAT
     try:
         return json.dumps({"format": kind, "version": _VERSION, **fields}, allow_nan=False)
@@ -74,43 +74,35 @@ def read(text: str, *, actions: bool = False) -> dict[str, Any]:
             raise InputError(
                 f"this rule has version {content['version']!r}; only version {_VERSION} can be read."
             )
-        if actions:
-            return _of_actions(content)
-        table = _floats(content["table"], (None, 2))
-        ties, atoms, chances, steps = (content[name] for name in ("ties", "atoms", "chances", "steps"))
-        return {
-            "table": table,
-            "ties": None if ties is None else _floats(ties, table.shape),
-            "atoms": None if atoms is None else _floats(atoms, (None, *table.shape)),
-            "chances": None if chances is None else _chances(chances, 0 if atoms is None else len(atoms)),
-            "steps": None if steps is None else _steps(steps["edges"], steps["chances"], len(table)),
-            "unit": float(_floats(content["unit"], ())),
-            "reach": float(_floats(content["reach"], ())),
-            "key": str(content["key"]),
-            "resolution": float(_floats(content["resolution"], ())),
-        }
+        return _fields(content, content["actions"] if actions else None)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"this text is not a rule: {type(error).__name__}: {error}") from None
 
 
-def _of_actions(content: dict[str, Any]) -> dict[str, Any]:
-    actions, atoms, chances = (content[name] for name in ("actions", "atoms", "chances"))
-    if not all(one is None or isinstance(one, str | int | float) for one in actions):
-        raise InputError("this text is not a rule: names of actions are text or numbers.")
-    table = _floats(content["table"], (None, None, len(actions)))
+def _fields(content: dict[str, Any], actions: Any) -> dict[str, Any]:
+    """Arguments of ``Rule``, or of ``ActionRule`` if there are names of actions."""
+    table = _floats(content["table"], (None, 2) if actions is None else (None, None, len(actions)))
+    ties, atoms, chances = (content[name] for name in ("ties", "atoms", "chances"))
     found: dict[str, Any] = {
         "table": table,
-        "costs": _floats(content["costs"], table.shape[1:]),
-        "actions": tuple(actions),
-        "ties": None if content["ties"] is None else _floats(content["ties"], table.shape),
+        "ties": None if ties is None else _floats(ties, table.shape),
         "atoms": None if atoms is None else _floats(atoms, (None, *table.shape[:2])),
-        **{name: float(_floats(content[name], ())) for name in ("unit", "resolution")},
         "key": str(content["key"]),
+        **{name: float(_floats(content[name], ())) for name in ("unit", "resolution")},
     }
+    count = 0 if atoms is None else len(atoms)
+    if actions is None:
+        steps = content["steps"]
+        found["steps"] = None if steps is None else _steps(steps["edges"], steps["chances"], len(table))
+        found["reach"] = float(_floats(content["reach"], ()))
+        found["chances"] = None if chances is None else _chances(chances, count)
+        return found
+    if not all(one is None or isinstance(one, str | int | float) for one in actions):
+        raise InputError("this text is not a rule: names of actions are text or numbers.")
+    found |= {"costs": _floats(content["costs"], table.shape[1:]), "actions": tuple(actions)}
     if chances is not None:
-        count = 0 if atoms is None else len(atoms)
         found["chances"] = _floats(chances, (count, len(actions)))
         if (found["chances"] < 0).any() or not np.allclose(found["chances"].sum(axis=1), 1.0):
             raise InputError("this text is not a rule: probabilities of actions do not sum to 1.")

@@ -13,6 +13,7 @@ from evenhand.solver.oracle import ROUNDING
 
 if TYPE_CHECKING:
     from evenhand.optimum.rule import Rule
+    from evenhand.solver.thresholds import Steps
 
 _OPSET, _IR = 17, 8
 _DOUBLE, _WHOLE = 11, 7  # of TensorProto
@@ -57,7 +58,7 @@ def to_onnx(rule: Rule) -> Any:
         _blind(rule, graph)
     else:
         inputs = {"label_probability": (_DOUBLE, ["rows"]), "group": (_WHOLE, ["rows"])}
-        _by_steps(rule, graph)
+        _by_steps(rule.steps, graph)
     half = graph.add("GreaterOrEqual", "probability", graph.constant(0.5))
     graph.add("Cast", half, name="decision", to=_WHOLE)
     info = graph.helper.make_tensor_value_info
@@ -109,13 +110,11 @@ def _blind(rule: Rule, graph: _Graph) -> None:
     graph.add("Where", found, chance, decided, name="probability")
 
 
-def _by_steps(rule: Rule, graph: _Graph) -> None:
-    if rule.steps is None:
-        raise ValueError("the rule has no steps.")
-    most = max(map(len, rule.steps.edges))
-    edges = np.full((len(rule.steps.edges), most), np.inf)
-    chances = np.zeros((len(rule.steps.edges), most + 1))
-    for m, (own, chance) in enumerate(zip(rule.steps.edges, rule.steps.chances, strict=True)):
+def _by_steps(steps: Steps, graph: _Graph) -> None:
+    most = max(map(len, steps.edges))
+    edges = np.full((len(steps.edges), most), np.inf)
+    chances = np.zeros((len(steps.edges), most + 1))
+    for m, (own, chance) in enumerate(zip(steps.edges, steps.chances, strict=True)):
         edges[m, : len(own)], chances[m, : len(chance)] = own, chance
     # Gather counts negative numbers from the end, and refuses those that are too large.
     negative = graph.add("Less", "group", graph.constant(0, np.int64))

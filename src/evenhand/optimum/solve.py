@@ -30,7 +30,6 @@ def solve(
     tol: float = 1e-6,
     groups: Groups | None = None,
     control_features: Any = None,
-    start: Solution | None = None,
     objective: Objective = "risk",
 ) -> Solution:
     """Find the classifier of smallest risk that satisfies a requirement, given posteriors, and prove it.
@@ -63,8 +62,6 @@ def solve(
     control_features : table, mapping, array or sequence, default=None
         One column per control feature, for notions with ``given=``. Posteriors are the same as without; the
         rule has a table for each stratum, and decides about ``StratifiedPosteriors``.
-    start : Solution, default=None
-        An earlier solution to start from, of the same problem or a similar one.
     objective : {"risk", "minimax"} or notion, default="risk"
         What is minimised. With a notion, such as ``DemographicParity(difference=0)``, the distance from it:
         the largest difference, or 1 minus the smallest ratio, down to its tolerance; and among the
@@ -139,8 +136,6 @@ def solve(
     """
     check_fraction("tol", tol)
     check_objective(objective)
-    if not isinstance(start, Solution | None):
-        raise InputError("start must be an earlier Solution.")
     if several_actions(posteriors, cost):
         if objective != "risk":
             raise InputError("several actions support no objective but the risk.")
@@ -149,7 +144,7 @@ def solve(
         among = ActionsProblem.of(
             posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups
         )
-        chosen = among.solve(tol=tol, start=start)
+        chosen = among.solve(tol=tol)
         warn_if_never(cast("ActionSolution", chosen).rule, chosen.selection)
         return chosen
     if is_lazy(posteriors):
@@ -166,7 +161,7 @@ def solve(
         posteriors, groups = _in_strata(posteriors, constraint, groups, control_features)
     settings = {"cost": cost, "sample_weight": sample_weight, "groups": groups}
     task = read_problem(objective, posteriors, constraint, **settings)
-    return task.solve(tol=tol, start=start)
+    return task.solve(tol=tol)
 
 
 def _in_strata(

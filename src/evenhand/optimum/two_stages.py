@@ -34,9 +34,7 @@ _SLACKS, _OF_MANY = (1e-3, 1e-2, 1e-1, 0.5), 2
 them on. Multipliers grow like one over its square root, up to the number of rows (docs/decisions.md)."""
 
 
-def first_stage(
-    rows: Any, program: Problem, first: int, accepted: Accepted, start: Vector | None
-) -> tuple[Optimum, Vector] | None:
+def first_stage(rows: Any, program: Problem, first: int, accepted: Accepted) -> tuple[Optimum, Vector] | None:
     """Minimise t, by which the bounds from a given one on may be broken.
 
     Parameters
@@ -47,8 +45,6 @@ def first_stage(
     first : int
         Number of bounds that may not be broken, the first ones.
     accepted : Accepted
-    start : array, shape (J,), default=None
-        Multipliers of the bounds to start from.
 
     Returns
     -------
@@ -78,8 +74,8 @@ def first_stage(
         few = RowsWithScalars(rows.sample(_SAMPLE), program.scalars + 1)
         rough = optimize(few, softened(middle), Accepted(_ROUGH, _ROUGH))
         middle = middle if rough is None else min(1.0, max(0.0, rough.certificate.objective))
-    every, point = RowsWithScalars(rows, program.scalars + 1), None if start is None else start[order]
-    found = optimize(every, softened(middle), replace(accepted, score=None), point)
+    every = RowsWithScalars(rows, program.scalars + 1)
+    found = optimize(every, softened(middle), replace(accepted, score=None))
     if found is None:
         return None
     multipliers = np.zeros(len(program.lo))

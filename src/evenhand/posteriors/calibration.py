@@ -41,8 +41,10 @@ class Sigmoid:
     least: float
 
     def __call__(self, p: Floats) -> Floats:
-        inner = np.clip(p, self.least, 1 - self.least)
-        return np.asarray(expit(self.slope * logit(inner) + self.intercept))
+        """Calibrated P(Y | x), shape (n, 2)."""
+        inner = np.clip(p[:, 1], self.least, 1 - self.least)
+        second = expit(self.slope * logit(inner) + self.intercept)
+        return np.column_stack([1 - second, second])
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,13 +321,8 @@ def _copies(weights: Floats) -> Floats:
 
 
 def _applied(curve: Curve, p: Floats) -> Floats:
-    """P(Y | x), shape (n, L), with a curve: of two labels, of the second column."""
-    if curve is None:
-        return p.copy()
-    if isinstance(curve, LabelSoftmax):
-        return curve(p)
-    second = curve(p[:, 1])
-    return np.column_stack([1 - second, second])
+    """P(Y | x), shape (n, L), with a curve."""
+    return p.copy() if curve is None else curve(p)
 
 
 def _context(cells: Floats, tells: int) -> Floats:

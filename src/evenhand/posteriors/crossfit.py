@@ -106,9 +106,6 @@ def cross_fit(
     -------
     Estimated
     """
-    holdout = cv if isinstance(cv, float) else None
-    if holdout is not None:
-        check_fraction("cv", holdout)
     allowed = None
     if examples.known is not None:  # what a row knows is applied to posteriors that are calibrated without it
         examples, allowed = replace(examples, allowed=None), examples.allowed
@@ -117,7 +114,8 @@ def cross_fit(
     spec, encoder = spec.sharing(examples, steps=number)
     if encoder is not None:
         examples = examples.encoded(encoder)
-    splits = _splits(cv, examples, spec.seed) if holdout is None and not spec.frozen else []
+    splits = [] if spec.frozen else _splits(cv, examples, spec.seed)
+    average = average or isinstance(cv, float)
     factors = []
     for whole in spec.factors:
         factor, own = whole, None
@@ -126,8 +124,6 @@ def cross_fit(
         rows = examples if own is None else examples.encoded(own)
         if factor.frozen:
             part = _as_it_is(factor, rows)
-        elif holdout is not None:
-            part = _held_out(factor, rows, holdout)
         else:
             fewer = factor.form == "group" and number and len(splits) > GROUP_FOLDS
             folds = _splits(GROUP_FOLDS, examples, spec.seed) if fewer else splits
@@ -178,13 +174,6 @@ def calibrate(found: Estimated, spec: PosteriorSpec, examples: Examples) -> Esti
         final=calibrated(curves, found.final, used.allowed),
         model=Calibrated(found.model, curves),
     )
-
-
-def _held_out(spec: PosteriorSpec, examples: Examples, share: float) -> Estimated:
-    first, second = examples.split(share, spec.seed)
-    model = spec.fit(examples.take(first))
-    cells = _cells_left_out(model, examples.take(second))
-    return Estimated(second, cells, model, final=cells, fits=spec.fits)
 
 
 Fitted = tuple[PosteriorModel, Any]
@@ -258,7 +247,10 @@ def _joined(
 
 
 def _splits(cv: Any, examples: Examples, seed: int) -> list[Split]:
-    """Folds, stratified by cell."""
+    """Folds, stratified by cell; of a fraction one, which leaves out this share of the rows."""
+    if isinstance(cv, float):
+        check_fraction("cv", cv)
+        return [examples.split(cv, seed)]
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         largest = int(np.bincount(examples.split_by).max())
         if cv < 2 or len(examples) < 2:

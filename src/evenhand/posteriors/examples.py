@@ -15,6 +15,7 @@ from evenhand.data.features import concat_rows, random_split, take_rows
 from evenhand.posteriors.table_encoder import EncodedTable
 
 Floats = NDArray[np.float64]
+_BY_ROW = ("codes", "labels", "allowed", "weights", "strata")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,18 +139,11 @@ class Examples:
 
     def take(self, rows: NDArray[np.intp]) -> Examples:
         """Some of the rows."""
-        return Examples(
-            None if self.X is None else take_rows(self.X, rows),
-            self.codes[rows],
-            self.labels[rows],
-            self.n_groups,
-            None if self.allowed is None else self.allowed[rows],
-            None if self.weights is None else self.weights[rows],
-            None if self.known is None else self.known.take(rows),
-            None if self.strata is None else self.strata[rows],
-            self.without_group,
-            self.n_labels,
-        )
+        given: dict[str, Any] = {name: getattr(self, name) for name in _BY_ROW}
+        taken: dict[str, Any] = {name: None if one is None else one[rows] for name, one in given.items()}
+        X = None if self.X is None else take_rows(self.X, rows)
+        known = None if self.known is None else self.known.take(rows)
+        return replace(self, X=X, known=known, **taken)
 
     def encoded(self, encoder: Callable[[Any], Any]) -> Examples:
         """The same rows, encoded for the learners."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,6 @@ from scipy.linalg import cho_factor, cho_solve
 Floats = NDArray[np.float64]
 
 _BLOCK = 250_000  # entries of the largest array per block: 2 MB
-_FIRST_ROWS = 10_000
-_FEW = 100
 _MOST_STEPS = 100
 _CLOSE = 1e-9
 _ROUNDING = 1e-13  # of sums over all rows; without it steps near the minimum would be rejected
@@ -49,16 +47,6 @@ class Regression:
     target: NDArray[np.intp]
     weights: Floats
     ridge: Floats
-
-    def take(self, rows: NDArray[np.intp], weights: Floats) -> Regression:
-        """The same loss over some of the rows, with other weights."""
-        return replace(
-            self,
-            offset=self.offset[rows],
-            features=self.features[rows],
-            target=self.target[rows],
-            weights=weights / weights.sum(),
-        )
 
     def loss(self, point: Floats) -> tuple[float, Floats]:
         """The loss and its gradient."""
@@ -126,22 +114,11 @@ class Regression:
 
 
 def fit(regression: Regression) -> Floats:
-    """The parameters at the minimum over all rows.
-
-    Most steps are taken on a sample; a few more on all rows follow. The sample affects the time that takes,
-    not the result.
-    """
-    point = np.zeros(len(regression.ridge))
-    if len(regression.target) > 2 * _FIRST_ROWS:
-        point = _minimum(regression.take(*_drawn(regression.target, regression.weights)), point)
-    return _minimum(regression, point)
-
-
-def _minimum(regression: Regression, point: Floats) -> Floats:
-    """Newton's method, until the loss is within 1e-18 of its minimum up to rounding.
+    """The parameters at the minimum, by Newton's method: the loss is within 1e-18 of it up to rounding.
 
     The Hessian costs as much as ten gradients, so it is reused while convergence is fast.
     """
+    point = np.zeros(len(regression.ridge))
     value, gradient = regression.loss(point)
     factor, before = cho_factor(regression.hessian(point)), np.inf
     for _ in range(_MOST_STEPS):
@@ -159,16 +136,3 @@ def _minimum(regression: Regression, point: Floats) -> Floats:
                 break
         point, before = point + size * step, distance
     return point
-
-
-def _drawn(target: NDArray[np.intp], w: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """A sample of each class, complete for small ones, weighted to the total weight of the class."""
-    rng = np.random.default_rng(0)
-    rows, weights = [], []
-    for k in np.unique(target):
-        own = np.flatnonzero(target == k)
-        size = max(min(len(own), _FEW), round(_FIRST_ROWS * len(own) / len(target)))
-        part = rng.choice(own, size, replace=False)
-        rows.append(part)
-        weights.append(w[part] * (w[own].sum() / w[part].sum()))
-    return np.concatenate(rows), np.concatenate(weights)

@@ -308,14 +308,9 @@ class StratifiedPosteriors(DensePosteriors):
 
     def weighted(self, table: Floats) -> Floats:
         """Sum of a table of shape (L * M, 2) times the posteriors of each row."""
-        tables = table.reshape(self.n_strata, -1)
-        narrow = np.uint16 if self.n_strata < 1 << 16 else np.int64  # sorted by radix, which is faster
-        order = np.argsort(self.strata.astype(narrow), kind="stable")
-        ends = np.searchsorted(self.strata[order], np.arange(self.n_strata + 1)).tolist()
+        rows = StratifiedRows.sorted(self.values, self.strata, self.n_strata, None)
         found = np.empty(len(self))
-        for own, start, end in zip(tables, ends[:-1], ends[1:], strict=True):
-            rows = order[start:end]
-            found[rows] = self.values[rows].reshape(len(rows), len(own)).astype(np.float64) @ own
+        found[rows.order] = rows.scores(np.ravel(table))
         return found
 
     def by_label(self, table: Floats) -> Floats:

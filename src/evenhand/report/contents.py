@@ -253,7 +253,6 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
         "rows": frontier.n_rows,
         "measure": frontier.measure,
         "confidence": frontier.confidence,
-        "mixtures": sum(point.origin == "mixture" for point in frontier.points),
         "curves": names,
         "chosen": own[0] if model is not None and own else names[0],
         "asked": asked,
@@ -264,7 +263,7 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
 
 
 def _shown_point(point: Point, confidence: float) -> dict[str, Any]:
-    """Rates of the groups at a point of a frontier, and its rules."""
+    """Rates of the groups at a point of a frontier, and its rule."""
     groups = [
         {
             "name": group_name(finding.group),
@@ -274,7 +273,8 @@ def _shown_point(point: Point, confidence: float) -> dict[str, Any]:
         for finding in point.groups(confidence)[:_MOST_GROUPS]
     ]
     names = [str(name) for name in point.counted.rates.groups.cell_names]
-    return {"groups": groups, "rules": [rule_records(rule, names, aware=point.aware) for rule in point.rules]}
+    rule = None if point.rule is None else rule_records(point.rule, names, aware=point.aware)
+    return {"groups": groups, "rule": rule}
 
 
 def _caveats(audit: Audit, model: FairClassifier | None) -> list[str]:

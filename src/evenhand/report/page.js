@@ -24,7 +24,7 @@
   };
   const has = (p) => p.expected_accuracy !== null && p.expected_disparity !== null;
   const measured = (p) => p.disparity !== null && p.accuracy !== null;
-  const tested = (points) => points.filter((p) => measured(p) && p.origin !== "mixture");
+  const tested = (points) => points.filter(measured);
   const within = (value, low, high) => Math.min(high, Math.max(low, value));
   // All values, and intervals up to a quarter of their range beyond: one from 0 to 1 would leave no room for the curve.
   const reach = (name, ...more) => {
@@ -152,7 +152,7 @@
       bars(point, "bar");
       make("circle", { class: "counted", cx: found[0], cy: found[1], r: 5 });
     }
-    if (marker) make("circle", { class: point.origin === "mixture" ? "dot mixture" : "dot", cx: marker[0], cy: marker[1], r: 7 });
+    if (marker) make("circle", { class: "dot", cx: marker[0], cy: marker[1], r: 7 });
   };
 
   const cell = (row, text, kind = "td", cls = "num") => {
@@ -165,13 +165,12 @@
 
   const table = (point) => {
     if (!byId("rates")) return; // the page has a table of groups
-    const cells = point.rules.map((rule) => {
-      const found = new Map();
-      if (rule.kind === "thresholds") for (const one of rule.thresholds) found.set(one.group, one.steps ?? one.note ?? show(one.threshold, 4));
-      else for (const one of rule.weights) found.set(one.group, [found.get(one.group), show(one.weight, 4)].filter((part) => part !== undefined).join(", "));
-      return found;
-    });
-    const heading = point.rules.length === 0 ? null : point.rules[0].kind === "thresholds" ? "threshold" : "weights of label 0 and 1";
+    const rule = point.rule, cells = new Map();
+    if (rule) {
+      if (rule.kind === "thresholds") for (const one of rule.thresholds) cells.set(one.group, one.steps ?? one.note ?? show(one.threshold, 4));
+      else for (const one of rule.weights) cells.set(one.group, [cells.get(one.group), show(one.weight, 4)].filter((part) => part !== undefined).join(", "));
+    }
+    const heading = rule && (rule.kind === "thresholds" ? "threshold" : "weights of label 0 and 1");
     const names = Object.keys(point.groups[0].rates);
     const head = document.createElement("tr");
     for (const name of ["group", "rows", ...names, ...(heading ? [heading] : [])]) {
@@ -186,7 +185,7 @@
       cell(row, group.name, "th");
       cell(row, group.rows.toLocaleString("en"));
       for (const name of names) cell(row, interval(group.rates[name]));
-      if (heading) cell(row, cells.map((found) => found.get(group.name)).filter((part) => part !== undefined).join(" or "), "td", "who");
+      if (heading) cell(row, cells.get(group.name) ?? "", "td", "who");
       return row;
     }));
   };
@@ -201,9 +200,8 @@
     const disparity = interval({ value: point.disparity, low: point.disparity_low, high: point.disparity_high });
     const line = has(point) ? ` By the posteriors: accuracy ${show(point.expected_accuracy)}, ${data.measure} ${show(point.expected_disparity)}.` : "";
     const forecast = point.forecast === null ? "" : ` Asked ${show(point.tolerance)}, forecast ${show(point.forecast)}, measured ${show(point.disparity)}.`;
-    const mixed = point.origin === "mixture" ? " This is a mixture: a random choice between the two solved classifiers beside it." : "";
     const price = point.risk === null || point.price === null ? "" : ` ${ratio ? "A ratio lower by 0.01" : "0.01 more tolerance"} would gain ${show(point.price, 4)} accuracy.`;
-    byId("state").textContent = `On test rows: accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, for ${point.group}${point.side ? ` (${point.side})` : ""}` : ""}: ${point.verdict}.${forecast}${line}${price}${mixed}`;
+    byId("state").textContent = `On test rows: accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, for ${point.group}${point.side ? ` (${point.side})` : ""}` : ""}: ${point.verdict}.${forecast}${line}${price}`;
     table(point);
     draw(point);
   };

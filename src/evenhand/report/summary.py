@@ -242,7 +242,7 @@ def _of_curves(curve: Contents) -> dict[str, str]:
     holds, costs = [], []
     for name in curve["curves"]:
         own = [point for point in drawn if point["curve"] == name]
-        verdicts = [point["verdict"] for point in own if point["origin"] != "mixture"]
+        verdicts = [point["verdict"] for point in own]
         kept, broken, open_ = map(verdicts.count, ("satisfied", "violated", "insufficient evidence"))
         text = f"of {len(verdicts)} tolerances, {name} clearly satisfies {kept} and clearly violates {broken}"
         none = f"for none of {len(verdicts)} tolerances can it be decided whether {name} satisfies it"

@@ -38,9 +38,7 @@ _CONFLICT_ROWS = 2_000
 _NOTHING = 1e-9  # share of the largest multiplier below which one is rounding error
 
 
-def optimize_actions(
-    rows: ActionRows, problem: Problem, accepted: Accepted, start: Vector | None = None
-) -> Optimum | None:
+def optimize_actions(rows: ActionRows, problem: Problem, accepted: Accepted) -> Optimum | None:
     """Solve a problem to a proven gap.
 
     Parameters
@@ -50,8 +48,6 @@ def optimize_actions(
         In the columns of their sums.
     accepted : Accepted
         With the second score of actions, if there is one.
-    start : array, shape (J,), default=None
-        Multipliers to start from.
 
     Returns
     -------
@@ -62,7 +58,7 @@ def optimize_actions(
         return Optimum.of(problem, np.empty(0), rows.totals(problem.gain))
     with one_thread("blas"):
         sound, on_failure = _without_noise(rows, problem), accepted.on_failure
-        for number, found in enumerate(_attempts(rows, sound, start)):
+        for number, found in enumerate(_attempts(rows, sound)):
             if accepted.proven(found.certificate):
                 done = replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
                 return _break_ties(rows, sound, done, accepted)
@@ -106,18 +102,18 @@ def _without_noise(rows: ActionRows, problem: Problem) -> Problem:
     return widened(replace(problem, A=np.where(kept[:, None], problem.A, 0.0)))
 
 
-def _attempts(rows: ActionRows, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
+def _attempts(rows: ActionRows, problem: Problem) -> Iterator[Optimum]:
     """Solutions with their proofs, by one algorithm after another."""
     if rows.n_rows > _SMALL and rows.own_scores is None and repeats(rows):
         distinct, mass, kind = collapsed(rows.take(slice(None)), rows.weights_of(slice(None)))
         fewer = ActionRows(distinct, mass, rows.n_actions, scalars=rows.scalars, base=rows.base)
-        for found in _attempts(fewer, problem, start):
+        for found in _attempts(fewer, problem):
             yield _of_copies(rows, kind, problem, found)
         return
     search = _ActionSearch(rows, problem, bound_scale(rows, problem))
-    point = np.zeros(len(problem.lo)) if start is None else problem.allowed(start) / search.scale
+    point = np.zeros(len(problem.lo))
     if rows.n_rows > _SMALL:
-        yield from search.rounds(point, warm=start is not None)
+        yield from search.rounds(point, warm=False)
     if rows.n_rows * rows.n_actions > _LARGEST:
         return
     everything = rows.near(search.scaled.direction(point), rows.n_rows)

@@ -62,10 +62,9 @@ class Certificate:
     @property
     def of_rule(self) -> tuple[float, float]:
         """Objective and violation of the rule that is shipped; of the selection, if they are the same."""
-        shipped = self.shipped_objective, self.shipped_violation
-        if not self.shipped_differs or None in shipped:
+        if not self.shipped_differs:
             return self.objective, self.violation
-        return cast("tuple[float, float]", shipped)
+        return cast("tuple[float, float]", (self.shipped_objective, self.shipped_violation))
 
     def __repr__(self) -> str:
         what = "" if self.minimised == "risk" else f"{self.minimised}: "

@@ -251,7 +251,7 @@ def is_tie(h: Vector, rows: NDArray[np.float64], v: Vector) -> NDArray[np.bool_]
     return np.abs(h) <= ROUNDING * np.maximum(1.0, rows @ np.abs(v))
 
 
-def exact_sum(parts: Sequence[Vector]) -> Vector:
+def exact_sum(parts: Sequence[Vector] | NDArray[np.float64]) -> Vector:
     """Add vectors without rounding errors between them."""
     return np.array([math.fsum(column) for column in np.array(parts).T])
 

@@ -60,16 +60,8 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
     Finish or None
         None if HiGHS did not end with an optimum.
     """
-    scaled = _Scaled.of(rows, problem)
-    answer = Program(
-        cost=scaled.cost,
-        matrix=scaled.matrix,
-        lower=scaled.lower,
-        upper=scaled.upper,
-        elastic=len(problem.lo),
-        price=price,
-        most=scaled.most,
-    ).solve(method)
+    scaled = _Scaled.of(rows, problem, price)
+    answer = scaled.program.solve(method)
     if answer is None:
         return None
     slack = float((answer.slack / scaled.factors).sum() * scaled.unit)
@@ -90,8 +82,9 @@ def finish_refined(rows: DenseRows, problem: Problem, tolerance: float) -> Finis
     -------
     Finish or None
     """
-    scaled = _Scaled.of(rows, problem, stretched=False)
-    found = refine(scaled.cost, scaled.matrix, scaled.lower, scaled.upper, tolerance)
+    scaled = _Scaled.of(rows, problem, 0.0, stretched=False)
+    program = scaled.program
+    found = refine(program.cost, program.matrix, program.lower, program.upper, tolerance)
     if found is None:
         return None
     return scaled.finished(rows, problem, snapped(found[0], _LAST_DIGITS), found[1], 0.0)
@@ -99,23 +92,19 @@ def finish_refined(rows: DenseRows, problem: Problem, tolerance: float) -> Finis
 
 @dataclass(frozen=True, eq=False)
 class _Scaled:
-    """A linear program in units of about 1; `kind` is the variable of each row, the rest as in `Program`.
+    """A linear program in units of about 1; `kind` is the variable of each row.
 
     `weighty` says which variables have any weight.
     """
 
-    most: Vector | None
+    program: Program
     kind: NDArray[np.intp]
     weighty: NDArray[np.bool_]
     unit: float
     factors: Vector
-    cost: Vector
-    matrix: NDArray[np.float64]
-    lower: Vector
-    upper: Vector
 
     @classmethod
-    def of(cls, rows: DenseRows, problem: Problem, *, stretched: bool = True) -> Self:
+    def of(cls, rows: DenseRows, problem: Problem, price: float, *, stretched: bool = True) -> Self:
         # Equal rows are one variable: they are treated alike.
         P, mass, kind = collapsed(rows.matrix, rows.weights_of(slice(None)))
         # In units of the mean mass, each bound divided by its largest entry: entries are then of size 1. A
@@ -134,7 +123,8 @@ class _Scaled:
         rest = problem.A @ rows.base
         lower, upper = ((bound - rest) * factors / unit for bound in (problem.lo, problem.hi))
         cost = -(P @ problem.gain) * mass
-        return cls(most, kind, weighty, unit, factors, cost, matrix * factors, lower, upper)
+        program = Program(cost, matrix * factors, lower, upper, len(problem.lo), price, most)
+        return cls(program, kind, weighty, unit, factors)
 
     def finished(
         self, rows: DenseRows, problem: Problem, values: Vector, duals: Vector, slack: float

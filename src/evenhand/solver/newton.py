@@ -17,7 +17,6 @@ from evenhand.solver.program import Problem
 
 # Limits on time only: the certificate decides whether where a descent ended is good enough.
 _MAX_STEPS = 40
-_SWEEPS = 3
 _MAX_CHANGES = 4  # of sign, for each multiplier
 _SMALLEST_SHARE = 1e-4  # of a step; more damping helps where even this little gains nothing
 _NO_PULL = 1e-13  # rounding error of a slope
@@ -114,12 +113,12 @@ def descend(
 def _minimise(H: NDArray[np.float64], g: Vector, problem: Problem, start: Vector) -> Vector:
     """Minimise x^T H x / 2 + g^T x + penalty(x), exactly.
 
-    A few sweeps over the coordinates guess which multipliers are positive, negative and zero. With given
-    signs the minimum solves a linear system. If a sign would change on the way, that multiplier stops at
-    zero; at the end, the multiplier with the steepest descent away from zero is freed, until there is none.
+    With given signs, at first those of the start, the minimum solves a linear system. If a sign would change
+    on the way, that multiplier stops at zero; at the end, the multiplier with the steepest descent away from
+    zero is freed, until there is none.
     """
     lo, hi = problem.lo, problem.hi
-    x = _swept(H, g, problem, start)
+    x = start
     signs = np.sign(x)
     for _ in range(_MAX_CHANGES * len(x)):
         free = np.flatnonzero(signs)
@@ -140,20 +139,4 @@ def _minimise(H: NDArray[np.float64], g: Vector, problem: Problem, start: Vector
         if pull[leaving] <= _NO_PULL:
             break
         signs[leaving] = 1.0 if slope[leaving] < lo[leaving] else -1.0
-    return x
-
-
-def _swept(H: NDArray[np.float64], g: Vector, problem: Problem, start: Vector) -> Vector:
-    """Minimise over one coordinate after another, a few times over."""
-    lo, hi, diagonal = problem.lo, problem.hi, np.diag(H)
-    x = start.copy()
-    gradient = H @ x + g
-    for _ in range(_SWEEPS):
-        for j in range(len(x)):
-            rest = x[j] - gradient[j] / diagonal[j]
-            above, below = rest + lo[j] / diagonal[j], rest + hi[j] / diagonal[j]
-            new = above if above > 0 else min(below, 0.0)
-            if new != x[j]:
-                gradient += (new - x[j]) * H[j]
-                x[j] = new
     return x

@@ -10,12 +10,12 @@ several numbers, and residuals are rounded only once, at the end.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.solver.dense import exact_sum
 from evenhand.solver.linear import loaded
 from evenhand.solver.oracle import Vector
 
@@ -77,73 +77,66 @@ def refine(
         columns *= _power((sizes * columns[:, None] * rows).max(axis=1, initial=0.0))
     rows, unit = rows[:-1], float(rows[-1])
     # With a variable for the value of each bound, all bounds are equations, whose multipliers have any sign.
-    program = _Equations(
+    found = _solve_equations(
         np.concatenate([cost * columns * unit, np.zeros(R)]),
         np.vstack([matrix * columns[:, None] * rows, -np.eye(R)]),
         np.concatenate([np.zeros(k), lower * rows]),
         np.concatenate([1 / columns, upper * rows]),
+        tolerance,
     )
-    found = program.solve(tolerance)
     if found is None:
         return None
     x, multipliers = found
     return np.clip(x[:k] * columns, 0.0, 1.0), multipliers * rows / unit
 
 
-@dataclass(frozen=True, eq=False)
-class _Equations:
-    """Minimise <cost, x> subject to x^T matrix = 0 and lower <= x <= upper."""
-
-    cost: Vector
-    matrix: NDArray[np.float64]
-    lower: Vector
-    upper: Vector
-
-    def solve(self, tolerance: float) -> tuple[Vector, Vector] | None:
-        """Variables and multipliers of the best round, or None."""
-        n, R = self.matrix.shape
-        columns = np.arange(n, dtype=np.int32)
-        x, y = np.zeros((0, n)), np.zeros((0, R))
-        magnify, magnify_dual, smallest = 1.0, 1.0, np.inf
-        best = None
-        options = {
-            **_OPTIONS,
-            "simplex_iteration_limit": _ITERATIONS * (n + R),  # it may cycle
-            "primal_feasibility_tolerance": tolerance,
-            "dual_feasibility_tolerance": tolerance,
-        }
-        of_bounds = np.zeros(R), np.zeros(R)
-        highs = loaded(self.cost, self.matrix, (self.lower, self.upper), of_bounds, options)
-        for _ in range(_ROUNDS):
-            low, high = _add(np.vstack([self.lower, -x])), _add(np.vstack([self.upper, -x]))
-            left = _residual(np.zeros(R), self.matrix, x)
-            reduced = _residual(self.cost, self.matrix.T, y)
-            if len(x):
-                status = highs.getBasis().col_status
-                at_lower = np.array([each == _LOWER for each in status])
-                at_upper = np.array([each == _UPPER for each in status])
-                broken = float(np.concatenate([low, -high, np.abs(left), [0.0]]).max())
-                # Only at the upper end may a reduced cost be negative, only at the lower end positive.
-                signs = np.maximum(np.where(at_upper, 0.0, -reduced), np.where(at_lower, 0.0, reduced))
-                wrong = float(np.where(self.lower == self.upper, 0.0, signs).max(initial=0.0))
-                if max(broken, wrong) < smallest:
-                    smallest = max(broken, wrong)
-                    values = np.where(at_upper, self.upper, np.where(at_lower, self.lower, _add(x)))
-                    best = values, _add(y)
-                if smallest <= _EXACT:
-                    break
-                magnify = min(float(_power(broken)), magnify * _MAGNIFY)
-                magnify_dual = min(float(_power(wrong)), magnify_dual * _MAGNIFY)
-            highs.changeColsBounds(n, columns, magnify * low, magnify * high)
-            for j, value in enumerate(magnify * left):
-                highs.changeRowBounds(j, value, value)
-            highs.changeColsCost(n, columns, magnify_dual * reduced)
-            if not _run(highs):
+def _solve_equations(
+    cost: Vector, matrix: NDArray[np.float64], lower: Vector, upper: Vector, tolerance: float
+) -> tuple[Vector, Vector] | None:
+    """Minimise <cost, x> subject to x^T matrix = 0 and lower <= x <= upper; x and multipliers, or None."""
+    n, R = matrix.shape
+    columns = np.arange(n, dtype=np.int32)
+    x, y = np.zeros((0, n)), np.zeros((0, R))
+    magnify, magnify_dual, smallest = 1.0, 1.0, np.inf
+    best = None
+    options = {
+        **_OPTIONS,
+        "simplex_iteration_limit": _ITERATIONS * (n + R),  # it may cycle
+        "primal_feasibility_tolerance": tolerance,
+        "dual_feasibility_tolerance": tolerance,
+    }
+    of_bounds = np.zeros(R), np.zeros(R)
+    highs = loaded(cost, matrix, (lower, upper), of_bounds, options)
+    for _ in range(_ROUNDS):
+        low, high = exact_sum([lower, *-x]), exact_sum([upper, *-x])
+        left = _residual(np.zeros(R), matrix, x)
+        reduced = _residual(cost, matrix.T, y)
+        if len(x):
+            status = highs.getBasis().col_status
+            at_lower = np.array([each == _LOWER for each in status])
+            at_upper = np.array([each == _UPPER for each in status])
+            broken = float(np.concatenate([low, -high, np.abs(left), [0.0]]).max())
+            # Only at the upper end may a reduced cost be negative, only at the lower end positive.
+            signs = np.maximum(np.where(at_upper, 0.0, -reduced), np.where(at_lower, 0.0, reduced))
+            wrong = float(np.where(lower == upper, 0.0, signs).max(initial=0.0))
+            if max(broken, wrong) < smallest:
+                smallest = max(broken, wrong)
+                values = np.where(at_upper, upper, np.where(at_lower, lower, exact_sum(x)))
+                best = values, exact_sum(y)
+            if smallest <= _EXACT:
                 break
-            solution = highs.getSolution()
-            x = np.vstack([x, np.array(solution.col_value) / magnify])
-            y = np.vstack([y, np.array(solution.row_dual) / magnify_dual])
-        return best
+            magnify = min(float(_power(broken)), magnify * _MAGNIFY)
+            magnify_dual = min(float(_power(wrong)), magnify_dual * _MAGNIFY)
+        highs.changeColsBounds(n, columns, magnify * low, magnify * high)
+        for j, value in enumerate(magnify * left):
+            highs.changeRowBounds(j, value, value)
+        highs.changeColsCost(n, columns, magnify_dual * reduced)
+        if not _run(highs):
+            break
+        solution = highs.getSolution()
+        x = np.vstack([x, np.array(solution.col_value) / magnify])
+        y = np.vstack([y, np.array(solution.row_dual) / magnify_dual])
+    return best
 
 
 def _run(highs: highspy.Highs) -> bool:
@@ -161,11 +154,6 @@ def _power(size: NDArray[np.float64] | float) -> Vector:
     """Powers of two that bring numbers to size 1, and 1 for those that are 0."""
     exponent = np.where(size > 0, np.frexp(size)[1], 0)
     return np.asarray(np.ldexp(1.0, -exponent))
-
-
-def _add(terms: NDArray[np.float64]) -> Vector:
-    """Sums of columns, rounded once."""
-    return np.array([math.fsum(column) for column in terms.T])
 
 
 def _residual(base: Vector, matrix: NDArray[np.float64], terms: NDArray[np.float64]) -> Vector:

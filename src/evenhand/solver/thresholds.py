@@ -23,7 +23,7 @@ from evenhand.solver.master import Mixed, mix_columns
 from evenhand.solver.oracle import ROUNDING, Vector
 from evenhand.solver.program import Problem
 
-_MAX_COUNTS = 12  # a limit on time only: six finer counts take an interval down to neighbouring numbers
+_MAX_COUNTS = 50  # a limit on time only: a count takes milliseconds, and the multipliers move between counts
 _MAX_ROUNDS = 200  # a limit on time only: a round either adds a corner or is the last
 _FIRST = 16  # thresholds at the start: a round costs more than a few columns that are not needed
 _BETWEEN = 5  # on each side of a new corner: they narrow down the next one fourfold

@@ -21,7 +21,7 @@ from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
-from evenhand.requirements.statistic import SELECTION, SelectedShare
+from evenhand.requirements.statistic import SELECTION
 
 Side = Literal["at_least", "at_most"]
 
@@ -106,13 +106,6 @@ class Axis:
         changed = deepcopy(self.constraint)
         setattr(changed.requirements[self.part], self.side, self.number(slack))
         return changed
-
-    @property
-    def convex(self) -> bool:
-        """Whether the smallest risk is convex in the slack, which bounds the loss of mixtures."""
-        if self.bound is not None:
-            return not isinstance(self.bound.rate_statistic, SelectedShare)
-        return all(notion.compares_by == "difference" for notion in self.constraint.notions)
 
     def varying(self, problem: FairnessProblem) -> set[ConstraintName]:
         """The linear constraints whose number varies."""

@@ -1,17 +1,13 @@
 """The trade-off between accuracy and fairness, measured on held-out rows.
 
-Post-processing learns its posteriors once and solves for every listed tolerance, as `fit` would. Of many
-evenly spaced tolerances it solves for some, each starting from the one before. In between are mixtures, which
-choose between the two solved neighbours at random. A mixture is a classifier too. Where groups are compared
-by difference, it satisfies the tolerance between theirs, its rates lie between theirs, and its distance from
-the optimum is known, because the smallest risk is convex in the tolerance. ``Point.origin`` says which it is.
+Post-processing learns its posteriors once, and solves for every tolerance as `fit` would.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -38,13 +34,9 @@ from evenhand.tradeoff.axis import Axis
 from evenhand.tradeoff.frontier import Frontier, Point
 from evenhand.tradeoff.held_out import HeldOutRows, Rows, split_rows
 
-_POINTS = 50
+_POINTS = 25
 _TRAININGS = 8
 _SAME = 1e-5
-_MOST_SOLVED = 20
-"""Up to this many evenly spaced tolerances are all solved: a table shows them one by one."""
-_EVERY = 5
-"""Of more tolerances, every fifth is solved: a chart shows no difference (docs/decisions.md)."""
 
 
 def frontier(
@@ -77,12 +69,9 @@ def frontier(
     test_share : float, default=0.3
         That fraction.
     tolerances : int or sequence of float, default=None
-        Which tolerances, or how many between parity and the disparity without a requirement; by default 50,
-        or 8 if each needs a training. Listed tolerances, and up to 20, are all solved: each point is what
-        ``fit`` finds. Of more, if groups are compared by difference, every fifth is solved and the others are
-        mixtures of their neighbours, as ``origin`` says. Beside a FairInprocessor all are solved. With
-        `over`, values of the bound, or how many from the strictest that is possible to where it no longer
-        binds.
+        Which tolerances, or how many between parity and the disparity without a requirement; by default 25,
+        or 8 if each needs a training. Each point is what ``fit`` finds. With `over`, values of the bound, or
+        how many from the strictest that is possible to where it no longer binds.
     over : str, default=None
         Vary a bound of the requirement instead, by the name of its rate: ``over="true-positive rate"``, or
         ``over="capacity"`` for ``RateBound("selection rate", at_most=...)``. Tolerances and other bounds stay
@@ -117,9 +106,6 @@ def frontier(
     if any(isinstance(source, Proxy) for source in sources):
         raise InputError("a frontier is measured on known groups, not on a Proxy: fit and audit instead.")
     named: dict[str, FairClassifier] = {name: clone(classifier) for name, classifier in given.items()}
-    # A dense curve rather than single points.
-    dense = tolerances is None or (isinstance(tolerances, Integral) and int(tolerances) > _MOST_SOLVED)
-    mixed = dense and not any(isinstance(classifier, FairInprocessor) for classifier in named.values())
     learn, judge = split_rows(Rows(X, y, sensitive_features), test, test_share, random_state)
     if others and test is None and any(not hasattr(value, "predict") for value in others.values()):
         raise InputError("predictions in others= are for test rows: pass test=(X, y).")
@@ -127,8 +113,9 @@ def frontier(
     for name, classifier in named.items():
         curve = _Curve.of(name, classifier, axis, (learn, judge), confidence)
         rows, slacks = curve.rows, curve.slacks(tolerances)
-        trained = isinstance(classifier, FairInprocessor)
-        points += curve.trained(slacks, verbose) if trained else curve.solved(slacks, dense, mixed, verbose)
+        points += (curve.trained if isinstance(classifier, FairInprocessor) else curve.solved)(
+            slacks, verbose
+        )
     compared = tuple(rows.other(name, value, judge) for name, value in (others or {}).items())
     library, label = library_of(X, y, sensitive_features), None if over is None else axis.label
     return Frontier(constraint, tuple(points), compared, confidence, rows.n_counted, library, label)
@@ -245,61 +232,29 @@ class _Curve:
         found = [one for one in new.expected if one.measure != "bound" and not math.isnan(one.value)]
         return max(found, key=lambda one: one.value if one.measure == "difference" else 1 - one.value).value
 
-    def solved(self, slacks: list[float], warm: bool, mixed: bool, verbose: bool) -> list[Point]:
-        """Solve all tolerances, loosest first, or some of them with mixtures in between.
-
-        With `warm`, each starts from the one before, which is faster. Without it, each is exactly the
-        solution of `fit`: if several rules are optimal, the start decides between them.
-        """
+    def solved(self, slacks: list[float], verbose: bool) -> Iterator[Point]:
         rows, groups, access = self.rows, self.data.groups, self.data.access
         cells = self.learned.model.cells(rows.visible.X, access.allowed(groups, rows.visible.known))
         posteriors = access.posteriors(groups, cells, rows.codes % len(groups), rows.visible.strata)
-        # The bound of a mixture holds for optima, and where the smallest risk is convex.
-        last, every = len(slacks) - 1, _EVERY if mixed and self.rows.axis.convex else 1
-        knots = sorted({*range(0, last, every), last}, reverse=True)
-        points: dict[int, Point] = {}
-        problem, solution = self.problem(slacks[last]), None
-        varying = self.rows.axis.varying(problem)
-        for k in track(iter(knots), what=f"solving, {self.name}", total=len(knots), verbose=verbose):
-            problem = problem.under(self.rows.axis.at(slacks[k]))
-            solution = problem.solve(start=solution if warm else None)
+        problem = self.problem(slacks[0])
+        varying = rows.axis.varying(problem)
+        for slack in track(iter(slacks), what=f"solving, {self.name}", total=len(slacks), verbose=verbose):
+            problem = problem.under(rows.axis.at(slack))
+            solution = problem.solve()
             rule = ScoredRows(self.learned).rule(solution, self.seed)
             prices = {row: abs(price) for row, price in solution.shadow_prices.items() if row in varying}
             proof, counted = solution.certificate, rows.count(rule.selection(posteriors))
-            found = self._expected(solution.rates, slacks[k])
+            found = self._expected(solution.rates, slack)
             found["forecast"] = self._forecast(problem.constraint, solution.rates, solution.rule)
             found |= {"risk": proof.objective, "bound": proof.bound}
-            made = {"rules": (rule,), "aware": access.knows(groups)}
-            points[k] = rows.point(self.name, slacks[k], counted, prices=prices, **found, **made)
-        for k in sorted({*range(last)} - {*knots}):
-            low, high = max(knot for knot in knots if knot < k), min(knot for knot in knots if knot > k)
-            points[k] = _mixed(rows, slacks[k], (slacks[low], points[low]), (slacks[high], points[high]))
-        return [points[k] for k in range(len(slacks))]
+            made = {"rule": rule, "aware": access.knows(groups)}
+            yield rows.point(self.name, slack, counted, prices=prices, **found, **made)
 
     def trained(self, slacks: list[float], verbose: bool) -> Iterator[Point]:
         rows = self.rows
         for slack in track(iter(slacks), what=f"training, {self.name}", total=len(slacks), verbose=verbose):
             asked: Any = (self.classifier, self.rows.axis.at(slack), self.data, self.learned)
             found = train_fair(*asked, seed=self.seed)
-            expected = self._forecast(found.constraint, found.rates, found.selection)
-            counted = rows.count(found.model.choose(rows.visible.X) == 1)
+            expected = self._forecast(found.constraint, found.chosen.rates, found.selection)
+            counted = rows.count(found.chosen.model.choose(rows.visible.X) == 1)
             yield rows.point(self.name, slack, counted, bound=found.certificate.bound, forecast=expected)
-
-
-def _mixed(rows: HeldOutRows, slack: float, low: tuple[float, Point], high: tuple[float, Point]) -> Point:
-    """The mixture that chooses between two neighbours at random."""
-    (a, first), (b, second) = low, high
-    share = (slack - a) / (b - a)
-
-    def mean(x: Any, y: Any) -> Any:
-        return (1 - share) * x + share * y
-
-    sums = first.counted.sums.copy()
-    sums[:, 1] = mean(sums[:, 1], second.counted.sums[:, 1])
-    below = first.bound - (slack - a) * sum(first.prices.values())
-    above = second.bound + (b - slack) * sum(second.prices.values())
-    names = ("risk", "expected_accuracy", "expected_disparity", "expected_rate", "forecast")
-    means = {name: mean(getattr(first, name), getattr(second, name)) for name in names}
-    prices = {row: mean(price, second.prices.get(row, 0.0)) for row, price in first.prices.items()}
-    both = {"rules": (*first.rules, *second.rules), "aware": first.aware, "bound": max(below, above)}
-    return rows.point(first.curve, slack, replace(first.counted, sums=sums), prices=prices, **means, **both)

@@ -52,8 +52,8 @@ class Point:
         Risk under the posteriors, and its lower bound for all fair classifiers. NaN if unknown.
     expected_accuracy, expected_disparity : float
         What the posteriors predict for the test rows. NaN if unknown.
-    rules : tuple of Rule
-        The rule of a post-processed classifier, or the two that a mixture chooses between.
+    rule : Rule or None
+        The rule of a post-processed classifier.
     aware : bool
         Whether it is attribute-aware.
     rate : Rate or None
@@ -75,7 +75,7 @@ class Point:
     bound: float = math.nan
     expected_accuracy: float = math.nan
     expected_disparity: float = math.nan
-    rules: tuple[Rule, ...] = ()
+    rule: Rule | None = None
     aware: bool = False
     rate: Rate | None = None
     expected_rate: float = math.nan
@@ -90,17 +90,11 @@ class Point:
         return f"<Point of {self.curve!r}{made}: {found}>"
 
     @property
-    def origin(self) -> Literal["solved", "mixture", "trained", "given"]:
-        """How it was found.
-
-        The optimum at its tolerance, a random choice between two solved neighbours, a training, or a
-        classifier from elsewhere.
-        """
+    def origin(self) -> Literal["solved", "trained", "given"]:
+        """How it was found: the optimum at its tolerance, a training, or a classifier from elsewhere."""
         if self.tolerance is None:
             return "given"
-        if not self.rules:
-            return "trained"
-        return "solved" if len(self.rules) == 1 else "mixture"
+        return "trained" if self.rule is None else "solved"
 
     @property
     def measured(self) -> Rate | Comparison:
@@ -179,11 +173,6 @@ class Frontier(TablesWithNotes):
         return "difference" if found.measure == "difference" else "ratio"
 
     @property
-    def n_solved(self) -> int:
-        """Number of points that were solved or trained; the others are mixtures."""
-        return sum(point.origin != "mixture" for point in self.points)
-
-    @property
     def notions(self) -> str:
         """Names of the notions; each point shows the one that is furthest from parity."""
         return " or ".join(dict.fromkeys(notion.label for notion in self.constraint.notions))
@@ -252,7 +241,6 @@ class Frontier(TablesWithNotes):
             "measure": self.measure,
             "confidence": self.confidence,
             "rows": self.n_rows,
-            "solved": self.n_solved,
             "points": self.records(),
             "prices": self.price_records(),
         }
@@ -280,11 +268,8 @@ class Frontier(TablesWithNotes):
         return f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."
 
     def notes(self) -> list[str]:
-        """What varies, if it is a bound, and how many points are mixtures."""
-        mixed = len(self.points) - self.n_solved
-        told = f"{mixed} of {len(self.points)} points are mixtures: a random choice between the two solved"
-        over = [] if self.over is None else [f"What varies is the bound: {self.over}."]
-        return over + ([f"{told} neighbours."] if mixed else [])
+        """What varies, if it is a bound."""
+        return [] if self.over is None else [f"What varies is the bound: {self.over}."]
 
     def blocks(self) -> Iterator[list[list[str]]]:
         """The table as text: a few evenly spaced points of each curve, then other classifiers."""
@@ -297,11 +282,10 @@ class Frontier(TablesWithNotes):
         shown = [point for name in names for point in _spread(self.curve(name), _SHOWN)]
         lines = [["curve", varied, "forecast", measured, "accuracy", gains, "verdict"]]
         for point in (*shown, *self.others):
-            name = f"{point.curve} (mixture)" if point.origin == "mixture" else point.curve
             tolerance = "" if point.tolerance is None else f"{point.tolerance:.4f}"
             numbers = _with_interval(point.measured), _with_interval(point.accuracy), _or_dash(point.price)
             verdict = (point.comparison and point.comparison.verdict) or ""
-            lines.append([name, tolerance, _or_dash(point.forecast), *numbers, verdict])
+            lines.append([point.curve, tolerance, _or_dash(point.forecast), *numbers, verdict])
         yield lines
 
     def _repr_html_(self) -> str:

@@ -43,8 +43,7 @@ def frontier(
     by_ratio
         Compare groups by ratio instead of difference.
     tolerances
-        Number of tolerances; by default 50, or 8 if each needs a training. Up to 20 are solved exactly. Of
-        more, if compared by difference, every fifth is solved and the others are mixtures.
+        Number of tolerances; by default 25, or 8 if each needs a training.
     out
         HTML file for the report, with a slider over the tolerance.
     """
