@@ -241,7 +241,9 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
                     if c["method"] == method.removesuffix(", margin")
                     and tuple(c[key] for key in KEYS if key != "method") in margins
                 ]
-                results[f"{where}: {method}, {notion}"]["corrected without it"] = round(np.mean(plain), 4)
+                results[f"{where}: {method}, {notion}"]["corrected without it"] = round(
+                    float(np.mean(plain)), 4
+                )
     for way, notion in product(("blind", "aware"), NOTIONS):
         behind = _behind([c for c in good if c["notion"] == notion and c["learner"] == "logistic"], way)
         if behind:
