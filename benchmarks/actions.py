@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import highspy
 import numpy as np
 import polars as pl
 from scipy.optimize import linprog
@@ -24,6 +25,8 @@ from evenhand.optimum.action_problem import ActionsProblem
 from evenhand.requirements.requirement import AllOf
 
 RANDOM, ROWS, FULL_ROWS = 2000, 1_000_000, 100_000
+LIMIT = 1500
+"""Seconds after which a program of all rows is given up."""
 
 
 def random_requirement(rng: np.random.Generator, M: int, names: tuple[Any, ...]) -> Any:
@@ -173,21 +176,67 @@ def _accepted() -> Any:
 
 
 def against_full(n: int = FULL_ROWS) -> dict[str, Any]:
-    """The same problem by a program of all rows, by HiGHS's dual simplex and interior points."""
+    """The same problem by a program of all rows, by HiGHS's simplex and interior points, in one thread."""
     problem = ActionsProblem.of(
         population(np.random.default_rng(0), n, 5, 5), eh.DemographicParity(difference=0.01)
     )
-    own, solution = cpu_seconds(lambda: problem.solve(tol=1e-9))
-    simplex, expected = cpu_seconds(lambda: full_program(problem, "highs-ds"))
-    interior, _ = cpu_seconds(lambda: full_program(problem, "highs-ipm"))
-    return {
-        "rows": n,
-        "CPU seconds of the full program, dual simplex": round(simplex, 2),
-        "CPU seconds of the full program, interior points": round(interior, 2),
-        "CPU seconds here": round(own, 2),
-        "times faster than the faster one (goal: 100)": round(min(simplex, interior) / own, 1),
-        "difference of the optima": abs(expected - solution.certificate.objective),
-    }
+    solves = [cpu_seconds(lambda: problem.solve(tol=1e-9)) for _ in range(5)]
+    own, solution = sorted(solves, key=lambda found: found[0])[2]
+    found: dict[str, Any] = {"rows": n, "CPU seconds here": round(own, 3)}
+    program, finished = highs_program(problem), []
+    for method in ("simplex", "ipm"):
+        took, expected = cpu_seconds(lambda method=method: solved_by_highs(program, method))
+        if expected is not None:
+            finished.append(took)
+            found[f"difference of the optima, {method}"] = abs(
+                problem.unit * expected / n - solution.certificate.objective
+            )
+        found[f"CPU seconds of the full program, {method}"] = (
+            round(took, 2) if expected is not None else f"not finished after {took:.0f}"
+        )
+    if finished:
+        found["times faster than the faster one (goal: 100)"] = round(min(finished) / own, 1)
+    return found
+
+
+def highs_program(problem: ActionsProblem) -> highspy.HighsLp:
+    """A variable for each row, action and scalar, and a row with two ends for each bound."""
+    rows, K, S = problem.rows, problem.rows.n_actions, problem.program.scalars
+    n, D = rows.n_rows, rows.width
+    P = n * rows.weights_of(slice(None))[:, None] * rows.matrix
+    tables = problem.program.A[:, : D * K].reshape(-1, D, K)
+    worth = np.stack([P @ tables[:, :, a].T for a in range(K)], axis=1).reshape(n * K, -1)
+    bounds = hstack([csr_array(worth.T), csr_array(n * problem.program.A[:, D * K :])])
+    one = hstack([kron(eye_array(n), np.ones((1, K))), csr_array((n, S))])
+    A = vstack([bounds, one]).tocsc()
+    gain = np.append((P @ problem.program.gain[: D * K].reshape(D, K)).ravel(), np.zeros(S))
+    program = highspy.HighsLp()
+    program.num_row_, program.num_col_ = A.shape
+    program.col_cost_ = -gain
+    program.col_lower_, program.col_upper_ = np.zeros(len(gain)), np.ones(len(gain))
+    program.row_lower_ = np.append(n * problem.program.lo, np.ones(n))
+    program.row_upper_ = np.append(n * problem.program.hi, np.ones(n))
+    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    program.a_matrix_.start_, program.a_matrix_.index_ = A.indptr, A.indices
+    program.a_matrix_.value_ = A.data
+    return program
+
+
+def solved_by_highs(program: highspy.HighsLp, method: str) -> float | None:
+    """The optimum by HiGHS; None if it takes longer than `LIMIT`."""
+    highs = highspy.Highs()
+    for name, value in {
+        "output_flag": False,
+        "solver": method,
+        "threads": 1,
+        "time_limit": float(LIMIT),
+    }.items():
+        highs.setOptionValue(name, value)
+    highs.passModel(program)
+    highs.run()
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    return float(highs.getInfo().objective_function_value)
 
 
 def linear_post(rows: np.ndarray, tolerance: float) -> Any:

@@ -102,6 +102,29 @@ def test_bounds_on_actions_have_verdicts():
     assert above.value == pytest.approx(share)
 
 
+def test_no_group_is_worse_off_than_before():
+    before = RNG.permutation(TAKEN)
+    counted = eh.cell_rates(Y, before, GROUPS, actions=COSTS)
+    found = audited(eh.NoWorse("approve", margin=-0.1) & eh.NoWorse("accuracy"), before=before)
+    better = eh.audit(
+        None,
+        TAKEN == "approve",
+        GROUPS,
+        before=before == "approve",
+        constraint=eh.NoWorse("selection rate", margin=-0.1),
+    ).comparisons[0]
+    approved, accuracy = found.comparisons
+    assert (approved.value, approved.low, approved.high) == (better.value, better.low, better.high)
+    assert (approved.notion, approved.verdict) == ("rate of approve no worse", better.verdict)
+    assert accuracy.verdict == "satisfied"
+    assert all(group.change is None for group in found.groups)
+    for rate in ("approve", ["approve", "review"], "accuracy"):
+        [alone] = audited(eh.NoWorse(rate, than=counted)).comparisons
+        [paired] = audited(eh.NoWorse(rate), before=before).comparisons
+        assert alone.value == pytest.approx(paired.value)
+        assert str(alone.group) == str(paired.group)
+
+
 def test_labels_may_be_the_actions():
     taken = np.where(RNG.random(N) < 0.1, "good", Y)
     found = audited(eh.AccuracyParity(difference=0.5), taken=taken, actions=["bad", "good"])
@@ -176,7 +199,9 @@ def test_it_is_shown_as_text_page_and_chart(tmp_path):
         ({"actions": ["approve", "decline", "review"]}, "y_true holds 'bad', which is not among the labels"),
         ({"taken": np.where(TAKEN == "review", None, TAKEN)}, "y_pred holds missing values"),
         ({"threshold": 0.5}, "takes neither data"),
-        ({"before": TAKEN}, "takes neither data"),
+        ({"before": TAKEN[1:]}, "before has 2,999"),
+        ({"y": Y[1:]}, "y_true has 2,999"),
+        ({"constraint": eh.NoWorse("approve")}, "pass than=evenhand.cell_rates"),
         ({"groups": eh.Proxy(sex=np.full((N, 2), 0.5))}, "takes neither data|Proxy"),
         ({"constraint": eh.DemographicParity(difference=0.1, action="wait")}, "there is no action 'wait'"),
         ({"constraint": eh.EqualOpportunity(difference=0.1), "y": None}, "about labels: pass y_true"),

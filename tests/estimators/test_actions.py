@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from lightgbm import LGBMClassifier
 from scipy.special import softmax
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
@@ -50,7 +51,7 @@ def people(n, rng=RNG):
 
 X, TIERS, LOANS = people(6_000)
 NEW, NEW_TIERS, NEW_LOANS = people(12_000)
-PREPARED = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
+PREPARED = make_column_transformer((OneHotEncoder(sparse_output=False), ["town"]), remainder="passthrough")
 
 
 def fitted(y, constraint=PARITY, *, model=None, sensitive=("sex",), rows=slice(None), **settings):
@@ -180,6 +181,28 @@ def test_rates_are_equal_within_strata(aware, tmp_path):
     assert verified.proof.confirmed
     told = fair.explain(table[:2])
     assert "town" not in told[0].person
+
+
+def test_no_group_is_worse_off_than_before(tmp_path):
+    before = np.where(RNG.random(len(X)) < 0.3 + 0.3 * (X["sex"] == "F").to_numpy(), "approve", "decline")
+    today = eh.cell_rates(LOANS, before, X.select("sex"), actions=COSTS)
+    reviews = REVIEWS & eh.DemographicParity(difference=0.02, action="review")
+    for constraint in (
+        reviews & eh.NoWorse("approve", than=today),
+        PARITY & eh.NoWorse("accuracy", margin=-0.3),
+    ):
+        fair = fitted(LOANS, constraint, cost=COSTS)
+        assert fair.certificate_.violation < 1e-9
+        eh.save(fair, tmp_path / "fair.evenhand", overwrite=True)
+        verified = eh.verify(tmp_path / "fair.evenhand", data=(X.drop("race"), LOANS))
+        assert verified.proof.confirmed, verified.proof.verdict
+        assert "no worse" in str(eh.load(tmp_path / "fair.evenhand").forecast_)
+    fair = fitted(LOANS, reviews & eh.NoWorse("approve", than=today), cost=COSTS)
+    decided = fair.predict(new("sex"))
+    for who in ("F", "M"):
+        assert (decided[NEW["sex"] == who] == "approve").mean() > (
+            before[X["sex"] == who] == "approve"
+        ).mean() - 0.03
 
 
 def test_single_features_and_where_they_meet():
@@ -400,7 +423,7 @@ def test_the_forecast_of_several_actions_is_near_to_what_new_rows_show(tiers, lo
         ({"guarantee": 0.9}, "do not support guarantee"),
         ({"margin": 1.0}, "do not support margin"),
         ({"objective": "minimax"}, "do not support objective"),
-        ({"constraint": eh.NoWorse("selection rate", than="unconstrained")}, "do not support NoWorse"),
+        ({"constraint": eh.NoWorse("selection rate")}, "there is no action 'selection rate'"),
         ({"sensitive_features": eh.Proxy(sex=["x", "z"])}, "do not support a Proxy"),
         ({"cost": 0.3}, "is for two labels"),
         ({"cost": np.ones((2, 3))}, r"must have shape \(3, actions\)"),
@@ -421,7 +444,7 @@ def test_what_several_labels_do_not_support_is_refused_before_any_fit(settings, 
 
 def test_the_page_lists_what_is_not_supported():
     page = (Path(__file__).parents[2] / "docs" / "guide" / "actions.md").read_text("utf-8")
-    table = page[page.index("| not supported") : page.index("Tables that are not in memory")]
+    table = page[page.index("| not supported") : page.index("Of a table that is not in memory")]
     assert [f"| {what} | {remedy} |" for what, remedy in ACTION_LIMITS.values()] == table.splitlines()[2:-1]
 
 
@@ -444,13 +467,39 @@ def test_actions_of_a_requirement_need_several_actions():
             model.fit(X, LOANS)
 
 
-def test_tables_that_are_not_in_memory_are_refused():
-    lazy = X.drop("race").with_columns(tier=pl.Series(TIERS), loan=pl.Series(LOANS)).lazy()
-    for label, cost in (("tier", 0.5), ("loan", COSTS)):
-        model = eh.FairPostprocessor(None, PARITY, sensitive_features="sex", cost=cost)
-        for most in (10_000, 100):
-            with pytest.raises(InputError, match=r"not in memory does not support fit with|Only binary"):
-                model.set_params(posteriors__max_samples=most).fit(lazy, label)
+@pytest.mark.parametrize("kind", ["tiers", "loans"])
+def test_tables_that_are_not_in_memory(kind, tmp_path):
+    y, cost = (TIERS, 0.5) if kind == "tiers" else (LOANS, COSTS)
+    lazy = X.drop("race").with_columns(y=pl.Series(y)).lazy()
+    in_memory, weights = fitted(y, cost=cost, posteriors=eh.CrossFit(2)), np.linspace(0.5, 1.5, len(X))
+    model = clone(in_memory).fit(lazy, "y")
+    assert model.certificate_ == in_memory.certificate_
+    assert (model.predict(new("sex")) == in_memory.predict(new("sex"))).all()
+
+    # Of more rows, the rule is found on those drawn, weighted to stand for all.
+    model.set_params(posteriors__max_samples=2000)
+    model.fit(lazy.with_columns(w=pl.Series(weights)), "y", sample_weight="w")
+    weighted = clone(in_memory).fit(X.drop("race"), y, sample_weight=weights)
+    assert model.rates_.masses == pytest.approx(weighted.rates_.masses, abs=0.02)
+    assert model.certificate_.objective == pytest.approx(weighted.certificate_.objective, abs=0.02)
+    assert gaps(model.predict(new("sex")), NEW, model.actions_).max() < 0.07
+    eh.save(model.fit(lazy, "y"), tmp_path / "fair.evenhand")
+    proof = eh.verify(tmp_path / "fair.evenhand", data=(lazy, "y")).proof
+    assert proof.confirmed, proof.verdict
+    assert proof.verdict.startswith("proven on 2,000 rows drawn from 6,000: no classifier")
+    with pytest.raises(InputError, match="do not support margin"):
+        clone(model).set_params(margin=1.0).fit(lazy, "y")
+
+
+def test_costs_that_miss_a_label_of_a_lazy_table_are_refused_before_rows_are_drawn():
+    lazy = X.drop("race").with_columns(y=pl.Series(TIERS)).lazy()
+    model = eh.FairPostprocessor(None, PARITY, sensitive_features="sex", cost=COSTS)
+    model.set_params(posteriors=eh.CrossFit(max_samples=2000))
+    with pytest.raises(InputError, match="the label 'low' is not among the costs"):
+        model.fit(lazy, "y")
+    trained = eh.FairInprocessor(None, PARITY, sensitive_features="sex", cost=COSTS)
+    with pytest.raises(InputError, match="Only binary"):
+        trained.fit(lazy, "y")
 
 
 def test_reports_are_of_audits(loans, tmp_path):
@@ -489,6 +538,29 @@ def test_a_label_without_rows_in_a_group():
         assert gaps(fair.predict(new("sex")), NEW, fair.classes_).max() < 0.06
     fair = fitted(y, eh.EqualOpportunity(difference=0.1), posteriors=eh.CrossFit(2))
     assert fair.rates_.mass[0, 2] == 0
+
+
+@pytest.mark.parametrize(
+    ("y", "cost", "said"),
+    [
+        (
+            LOANS,
+            {"approve": {"bad": 1, "good": 0}, "decline": {"bad": 0}},
+            "'decline' has no cost for the label",
+        ),
+        (LOANS, {"a": {"bad": 1, "other": 0}, "b": {"bad": 0, "other": 1}}, "the label 'good' is not among"),
+        (LOANS, {"1": {"bad": 1, "good": 0}, 1: {"bad": 0, "good": 1}}, "two actions have the same name"),
+        (LOANS, {"approve": {"bad": 1, "good": 0}}, "at least two actions"),
+        (
+            np.where(TIERS == "low", "1", "2"),
+            {"a": {1: 1, 2: 0}, "b": {1: 0, 2: 1}},
+            "label '1' is not among",
+        ),
+    ],
+)
+def test_costs_that_do_not_belong_to_the_rows(y, cost, said):
+    with pytest.raises(InputError, match=said):
+        fitted(y, cost=eh.Costs(cost))
 
 
 def test_many_labels_need_memory_that_is_told_before_any_fit():

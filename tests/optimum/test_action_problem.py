@@ -57,6 +57,8 @@ REQUIREMENTS = [
     eh.EqualizedOdds(difference=0.05, against="groups"),
     eh.AccuracyParity(difference=0.0) & eh.RateBound(1, at_most=0.2),
     eh.DemographicParity(difference=0.01, action={0: 0.0, 1: 0.5, 2: 1.0}, against={"group": 1}),
+    eh.DemographicParity(difference=0.02) & eh.NoWorse([1, 2], margin=-0.02),
+    eh.NoWorse("accuracy", margin=-0.1, groups="population") & eh.RateBound(1, at_most=0.2),
 ]
 
 
@@ -107,6 +109,30 @@ def test_two_labels_as_actions_cost_what_two_decisions_do(constraint):
     both = eh.solve(posteriors, constraint, cost=ERRORS)
     assert both.certificate.objective == pytest.approx(binary.certificate.objective, abs=1e-12)
     assert both.rates.selected[:, :, 1] == pytest.approx(binary.rates.rates * binary.rates.masses, abs=1e-6)
+
+
+@pytest.mark.parametrize("better", ["approve", ["approve", "review"]], ids=str)
+@pytest.mark.parametrize("than", ["today", "unconstrained"])
+def test_no_group_is_worse_off_after_review(than, better):
+    """Reviews that are equally frequent, and approvals that no group has fewer of than under a reference."""
+    rows, weights = population(12, n=2000, L=2), np.random.default_rng(0).random(2000)
+
+    def solved(constraint):
+        return eh.solve(rows, constraint, cost=LENDING, sample_weight=weights)
+
+    today, free = solved(eh.RateBound("review", at_most=0.05)), solved(eh.RateBound("review", at_most=1.0))
+    reviews = eh.DemographicParity(difference=0.0, action="review") & eh.RateBound("review", at_least=0.3)
+    reference = today.rates if than == "today" else "unconstrained"
+    plain, kept = solved(reviews), solved(reviews & eh.NoWorse(better, than=reference))
+    before = today.rates if than == "today" else free.rates
+    which = [list(LENDING.table).index(name) for name in ([better] if isinstance(better, str) else better)]
+    least = before.by_group[:, which].sum(axis=1)
+    assert (kept.rates.by_group[:, which].sum(axis=1) >= least - 1e-9).all()
+    broken = (plain.rates.by_group[:, which].sum(axis=1) < least - 1e-6).any()
+    assert (kept.certificate.objective > plain.certificate.objective + 1e-9) == broken
+    assert broken or better != "approve"
+    assert kept.certificate.violation < 1e-11
+    assert abs(kept.certificate.gap) < 1e-11
 
 
 def test_the_price_of_a_review_is_what_one_more_saves():
@@ -173,6 +199,35 @@ def test_copies_of_a_row_that_ties_share_one_mixture(seed):
     solution = ActionsProblem.of(rows, eh.RateBound("review", at_most=0.3), cost=LENDING).solve()
     assert not solution.certificate.shipped_differs
     assert solution.rule.selection(rows)[:, 2].mean() == pytest.approx(0.3, abs=1e-9)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_what_no_decision_changes_is_not_looked_for_on_samples(K):
+    """All actions are right for one label, and rates of all actions sum to 1: samples have other numbers."""
+    rows = population(13, n=6_000, M=4)
+    costs = np.array([[2.0, 0.0, 1.0], [3.0, 1.0, 1.0], [2.0, 2.0, 2.0]])[:, :K]
+    for asked in (
+        eh.EqualOpportunity(difference=0.0, against={"group": 2}),
+        eh.DemographicParity(ratio=1.0, against="groups"),
+    ):
+        problem = ActionsProblem.of(rows, asked & eh.RateBound(1, at_most=0.9), cost=costs)
+        certificate = problem.solve(advise=False).certificate
+        assert abs(certificate.gap) < 1e-9
+        assert certificate.violation < 1e-9
+    never = eh.EqualOpportunity(difference=0.1) & eh.RateBound("accuracy", at_most=0.5)
+    with pytest.raises(InfeasibleError):
+        ActionsProblem.of(rows, never, cost=np.full((3, K), 1.0)).solve()
+
+
+def test_actions_that_cost_the_same_and_copies_of_rows():
+    """Whole regions tie: a linear program of all distinct rows decides them."""
+    rows = population(14, n=36_000, M=2, L=2)
+    rows[:33_000] = rows[np.random.default_rng(0).integers(0, 2000, 33_000)]
+    costs = np.array([[2.0, 1.0, 1.0], [2.0, 2.0, 2.0]])
+    asked = eh.RateBound("accuracy", at_most=0.9) & eh.RateBound(2, at_most=0.4, groups="intersectional")
+    certificate = ActionsProblem.of(rows, asked, cost=costs).solve(advise=False).certificate
+    assert abs(certificate.gap) < 1e-9
+    assert certificate.violation < 1e-9
 
 
 @pytest.mark.parametrize("seed", range(40, 60))

@@ -5,7 +5,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.exceptions import InputError
-from evenhand.requirements.actions import ActionRates, Actions, on_actions
+from evenhand.requirements.action_rates import ActionRates
+from evenhand.requirements.actions import Actions, on_actions
 
 LENDING = eh.Costs(
     {
@@ -14,6 +15,10 @@ LENDING = eh.Costs(
         "review": {"good": 0.2, "bad": 0.2},
     }
 )
+
+
+TWO_DECISIONS = eh.cell_rates([0, 1, 1], [0, 1, 0], {"g": list("abc")})
+WITHOUT_LABELS = eh.cell_rates(None, ["approve", "decline", "review"], {"g": list("abc")}, actions=LENDING)
 
 
 @pytest.fixture
@@ -61,6 +66,38 @@ def test_rates_are_quotients_of_counts(rates):
     [wrong] = on_actions(eh.AccuracyParity(difference=0.1), rates.actions).measure(rates)
     right_mass = rates.selected[:, 0, 1] + rates.selected[:, 1, 0]
     assert wrong.values == pytest.approx(1 - right_mass / rates.mass.sum(axis=1))
+
+
+@pytest.mark.parametrize("groups", ["intersectional", "population"])
+@pytest.mark.parametrize("rate", ["approve", ["approve", "review"], "accuracy"])
+def test_no_group_is_worse_off_than_under_a_reference(rate, groups, rates):
+    before = ActionRates(rates.groups, rates.actions, rates.mass, rates.selected[:, :, ::-1])
+    written = on_actions(eh.NoWorse(rate, than=before, groups=groups, margin=0.05), rates.actions)
+    linear, [found] = written.linear(rates.masses, rates.groups), written.measure(rates)
+    [then] = on_actions(eh.RateBound(rate, at_least=0, groups=groups), rates.actions).measure(before)
+    assert linear.lo == pytest.approx(np.clip(then.values + 0.05, 0, 1))
+    assert linear.violation(rates.rates) == pytest.approx(max(0.0, found.excess), abs=1e-12)
+    assert found.excess == pytest.approx((linear.lo - found.values).max())
+    assert "than=<ActionRates>" in repr(written)
+
+
+def test_decisions_are_counted_by_group_label_and_action():
+    rng = np.random.default_rng(1)
+    y, taken = rng.choice(["bad", "good"], 500), rng.choice(["approve", "decline", "review"], 500)
+    group, weights = rng.choice(["a", "b", None], 500), rng.random(500)
+    counted = eh.cell_rates(y, taken, {"g": group}, actions=LENDING, sample_weight=weights, missing="exclude")
+    for m, k, a in np.ndindex(2, 2, 3):
+        rows = (group == "ab"[m]) & (y == LENDING.labels[k]) & (taken == list(LENDING.table)[a])
+        assert counted.selected[m, k, a] == pytest.approx(weights[rows].sum())
+    assert counted.mass == pytest.approx(counted.selected.sum(axis=2))
+    unlabelled = eh.cell_rates(None, y, {"g": group}, actions=["bad", "good"], missing="category")
+    assert unlabelled.by_group[:, 0] == pytest.approx(
+        [(y[group == name] == "bad").mean() for name in ("a", "b", None)]
+    )
+    with pytest.raises(InputError, match="leave out pos_label"):
+        eh.cell_rates(y, taken, {"g": group}, actions=LENDING, pos_label="good")
+    with pytest.raises(InputError, match="y_true has 499"):
+        eh.cell_rates(y[1:], taken, {"g": group}, actions=LENDING)
 
 
 def test_labels_are_actions_by_default():
@@ -115,7 +152,9 @@ def test_costs_that_cannot_be_are_refused(make, said):
         (eh.DemographicParity(difference=0.1, action="aprove"), "Did you mean 'approve'?"),
         (eh.DemographicParity(difference=0.1, action={"approve": 1}), "'decline' has no value"),
         (eh.AccuracyParity(difference=0.1, action="review"), "leave out action="),
-        (eh.NoWorse("accuracy"), "for two decisions"),
+        (eh.NoWorse("selection rate"), "there is no action 'selection rate'"),
+        (eh.NoWorse("approve", than=TWO_DECISIONS), "must have rates of the actions ['approve', "),
+        (eh.NoWorse("accuracy", than=WITHOUT_LABELS), "the reference was counted without labels"),
         (eh.RateBound("selection rate", at_most=0.1), "there is no action 'selection rate'"),
     ],
     ids=str,
@@ -147,3 +186,7 @@ def test_actions_in_a_requirement_on_two_decisions_are_refused():
         eh.solve(posteriors, eh.DemographicParity(difference=0.1, action="approve"))
     with pytest.raises(InputError, match=r"unknown rate 'review'\. The rates are 'precision'"):
         eh.solve(posteriors, eh.RateBound("review", at_most=0.1))
+    with pytest.raises(InputError, match=r"NoWorse: unknown rate 'review'"):
+        eh.solve(posteriors, eh.NoWorse("review"))
+    with pytest.raises(InputError, match="the reference is about several actions, and decisions are two"):
+        eh.solve(posteriors, eh.NoWorse("accuracy", than=WITHOUT_LABELS))

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from tests.flat import build
@@ -109,6 +110,20 @@ def test_arrays_with_sensitive_features_beside_them_or_in_them(client, rows, awa
         assert isinstance(answer, da.Array)
         assert_same(answer.compute(), getattr(inside, method)(both.compute()), method)
     assert inside.certificate_.objective == pytest.approx(known.certificate_.objective, abs=1e-12)
+
+
+@pytest.mark.parametrize("max_samples", [500, 2000])
+def test_several_actions(client, rows, max_samples):
+    costs = eh.Costs({"pay": {"no": 2, "yes": 0}, "ask": {"no": 0.3, "yes": 0.3}, "not": {"no": 0, "yes": 1}})
+    parity = eh.DemographicParity(difference=0.05, groups="independent")
+    model = make(constraint=parity, cost=costs, max_samples=max_samples, cv=2)
+    frame, cuts = rows[[*FEATURES, "y"]], ([2000], [0, 100, 900, 500, 0, 499, 1])
+    found = [clone(model).fit(in_partitions(frame, sizes), "y") for sizes in cuts]
+    assert found[0].rule_.to_json() == found[1].rule_.to_json()
+    assert found[0].certificate_.violation < 1e-6
+    assert found[0].rates_.masses.sum() == pytest.approx(1)
+    new = frame[FEATURES]
+    assert (found[0].predict(in_partitions(new, [1500, 500])).compute() == found[0].predict(new)).all()
 
 
 def test_tables_with_labels_groups_and_weights_beside_them(client, rows):

@@ -420,8 +420,9 @@ def test_labels_that_are_missing_or_of_one_class_are_refused():
         classifier().fit(with_cell(17, "paid", None).lazy(), "paid")
     with pytest.raises(InputError, match=r"y \('paid'\) has only one class \('no'\)"):
         classifier().fit(people().filter(paid="no").lazy(), "paid")
-    with pytest.raises(InputError, match=r"does not support fit with more than two labels or with Costs"):
-        classifier().fit(with_cell(17, "paid", "perhaps").lazy(), "paid")
+    for most in (500, 5000):
+        with pytest.raises(InputError, match=r"pos_label='yes' is for two labels, and y \('paid'\) has 3"):
+            classifier(pos_label="yes", max_samples=most).fit(with_cell(17, "paid", "perhaps").lazy(), "paid")
     with pytest.raises(InputError, match=r"X has no rows\."):
         classifier().fit(people().head(0).lazy(), "paid")
 

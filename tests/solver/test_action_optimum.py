@@ -110,6 +110,16 @@ def test_projection_onto_the_simplex_is_the_nearest_point():
     others = rng.dirichlet(np.ones(4), 500).T
     nearest = ((x[:, :, None] - others[:, None, :]) ** 2).sum(axis=0).min(axis=1)
     assert (((x - found) ** 2).sum(axis=0) <= nearest + 1e-12).all()
+    assert on_simplex(x + 1e17).sum(axis=0) == pytest.approx(np.ones(200))  # 1 is less than the rounding
+
+
+def test_rows_know_the_mass_of_their_columns():
+    rng = np.random.default_rng(1)
+    P, weights = rng.dirichlet(np.ones(6), 300).reshape(-1, 2, 3), rng.random(300)
+    rows = ActionRows(P, weights, 4)
+    assert rows.masses == pytest.approx(weights @ P.reshape(300, 6))
+    near = rows.near(rng.normal(size=24), 50)
+    assert near.masses == pytest.approx(rows.masses)
 
 
 def test_actions_that_cost_the_same_are_told_apart_by_the_second_score():

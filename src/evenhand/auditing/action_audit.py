@@ -7,12 +7,11 @@ intervals of all rates together have the stated confidence (Bonferroni).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.auditing.comparison import Comparison, compare, judged
 from evenhand.auditing.exclusion import find_excluded
@@ -20,14 +19,14 @@ from evenhand.auditing.group_rates import Terms, find
 from evenhand.auditing.rate_bounds import compare_with_bound
 from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally
-from evenhand.data.columns import factorize
-from evenhand.data.labels import MAX_CLASSES
+from evenhand.data.checks import check_rows
 from evenhand.data.tables import library_of
 from evenhand.exceptions import InputError
-from evenhand.requirements.actions import Actions, ActionStatistic, Costs, on_actions
-from evenhand.requirements.bounds import RateBound
+from evenhand.requirements.action_rates import ActionRates, ActionStatistic
+from evenhand.requirements.actions import on_actions, positions, read_decisions
+from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.notions import DemographicParity, EqualOpportunity, Notion
-from evenhand.requirements.rates import read_rows
+from evenhand.requirements.rates import CellRates, read_rows
 from evenhand.requirements.requirement import Constraint, Requirement
 
 _SELECTED = "selection rate"
@@ -41,13 +40,14 @@ def audit_actions(
     actions: Any,
     constraint: Constraint | None,
     confidence: float,
+    before: Any = None,
     **settings: Any,
 ) -> Audit:
     """Audit of decisions among several actions; see :func:`evenhand.audit`.
 
     Parameters
     ----------
-    y_true, y_pred, sensitive_features, constraint, confidence
+    y_true, y_pred, sensitive_features, constraint, confidence, before
         See there.
     actions : Costs, or sequence of names
     **settings
@@ -58,8 +58,9 @@ def audit_actions(
     Audit
         Its rates are those of the actions.
     """
-    among, labels = _read_labels(y_true, actions)
-    taken = _numbers(y_pred, among.names, "y_pred", "actions")
+    among, labels, taken = read_decisions(y_true, y_pred, actions)
+    check_rows({"y_pred": y_pred, "before": before})
+    earlier = None if before is None else positions(before, among.names, "before", "actions")
 
     def counted(statistic: ActionStatistic) -> Tally:
         """Rows as if the rate were a selection rate; among some labels, a true-positive rate."""
@@ -67,10 +68,9 @@ def audit_actions(
             raise InputError("this requirement is about labels: pass y_true.")
         at = np.zeros(len(taken), np.intp) if labels is None else labels
         values = statistic.table[at, taken]
-        if values.min() < 0 or values.max() > 1:
-            raise InputError("values of actions must be between 0 and 1 to be audited.")
+        then = None if earlier is None else statistic.table[at, earlier]
         truth = None if statistic.mask.all() else statistic.mask[at].astype(np.int64)
-        return tally(read_rows(truth, values, sensitive_features, **settings))
+        return tally(read_rows(truth, values, sensitive_features, before=then, **settings))
 
     names, every = tuple(map(str, among.names)), np.ones(len(among.labels))
     # Of each action, 1 where it is taken, whatever the label.
@@ -79,7 +79,7 @@ def audit_actions(
     found = [find(one, confidence) for one in each]
     rates = [[one.rates[_SELECTED] for one in of_group] for of_group in zip(*found, strict=True)]
     groups = tuple(
-        replace(group, selected=None, rates=dict(zip(names, own, strict=True)))
+        replace(group, selected=None, rates=dict(zip(names, own, strict=True)), change=None)
         for group, own in zip(found[0], rates, strict=True)
     )
     asked = on_actions(DemographicParity(difference=0.0) if constraint is None else constraint, among)
@@ -109,11 +109,10 @@ def audit_actions(
 
 def _compared(part: Requirement, counted: Any, confidence: float, *, judge: bool) -> Iterator[Comparison]:
     """The comparison of each rate with its bound; of a notion, all of its rates together."""
-    if isinstance(part, RateBound):
-        statistic: Any = part.rate_statistic
-        bound = RateBound(_SELECTED, at_least=part.at_least, at_most=part.at_most, groups=part.groups)
-        for found in compare_with_bound(bound, counted(statistic), confidence):
-            yield replace(found, notion=statistic.name, statistic=statistic.name)
+    if isinstance(part, RateBound | NoWorse):
+        statistic = part.rate_statistic
+        for found in compare_with_bound(_of_selection(part), counted(statistic), confidence):
+            yield replace(found, notion=part.label, statistic=statistic.name)
         return
     notion: Any = part
     level, parts = 1 - (1 - confidence) / len(notion.statistics), []
@@ -142,24 +141,13 @@ def _compared(part: Requirement, counted: Any, confidence: float, *, judge: bool
     )
 
 
-def _read_labels(y_true: Any, actions: Any) -> tuple[Actions, NDArray[np.intp] | None]:
-    """The actions, and the number of each row's label; None if labels are not known."""
-    if isinstance(actions, Costs):
-        among = Actions.of(actions, actions.labels)
-    elif isinstance(actions, str) or not isinstance(actions, Sequence | np.ndarray):
-        raise InputError(f"actions must be Costs or a list of names, got {actions!r}.")
-    else:
-        among = Actions.of(0.5, tuple(actions))
-    if y_true is None:
-        return among, None
-    return among, _numbers(y_true, among.labels, "y_true", "labels of Costs, or actions")
-
-
-def _numbers(values: Any, names: Sequence[Any], what: str, which: str) -> NDArray[np.intp]:
-    """The position of each value among names."""
-    levels, codes = factorize(values, what=what, limit=MAX_CLASSES)
-    unknown = [level for level in levels if level not in names]
-    if unknown or (codes < 0).any():
-        missing = "missing values" if not unknown else f"{unknown[0]!r}"
-        raise InputError(f"{what} holds {missing}, which is not among the {which}: {list(names)!r}.")
-    return np.array([names.index(level) for level in levels], np.intp)[codes]
+def _of_selection(part: RateBound | NoWorse) -> RateBound | NoWorse:
+    """A bound on a rate of actions, as one on the selection rate of rows that are counted for it."""
+    if isinstance(part, RateBound):
+        return RateBound(_SELECTED, at_least=part.at_least, at_most=part.at_most, groups=part.groups)
+    than = part.than
+    if isinstance(than, ActionRates):
+        mass = np.stack([than.mass.sum(axis=1), np.zeros(len(than.mass))], axis=1)
+        selected = (part.rate_statistic.table * than.selected).sum(axis=(1, 2))
+        than = CellRates(than.groups, mass, np.stack([selected, mass[:, 1]], axis=1))
+    return NoWorse(_SELECTED, than=than, groups=part.groups, margin=part.margin)

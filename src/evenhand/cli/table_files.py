@@ -8,7 +8,6 @@ import csv
 import gzip
 import io
 import itertools
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -39,18 +38,8 @@ def columns_in(path: Path) -> list[str]:
 
 
 def index_columns(path: Path) -> list[str]:
-    """Columns that are the index of a pandas table, which describes no row.
-
-    The metadata of a Parquet file names them; in a CSV file it is a first column without a name.
-    """
-    columns = columns_in(path)
-    if not is_parquet(path):
-        return [name for name in columns[:1] if name == ""]
-    listed: Any = None
-    with contextlib.suppress(pl.exceptions.PolarsError, OSError, ValueError, AttributeError):
-        listed = json.loads(pl.read_parquet_metadata(path).get("pandas", "{}")).get("index_columns")
-    names = listed if isinstance(listed, list) else []
-    return [name for name in columns if name in names or re.fullmatch(r"__index_level_\d+__", name)]
+    """Columns without a name of their own that hold the index of a pandas table, which describes no row."""
+    return [name for name in columns_in(path) if re.fullmatch(r"(__index_level_\d+__)?", name)]
 
 
 def codes_among(path: Path, columns: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.data.features import naming_bad_rows, read_features
 from evenhand.estimators.access import AttributeAccess, check_one_source
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
-from evenhand.estimators.limits import refuse_beyond_memory, refuse_large, refused
+from evenhand.estimators.limits import refuse_beyond_memory, refuse_large
 from evenhand.estimators.row_sample import (
     CountedTable,
     Draw,
@@ -117,7 +117,7 @@ def read_rows(
     -------
     FitRows
     """
-    refuse_beyond_memory(settings, X, sensitive_features, scratch)
+    refuse_beyond_memory(X, sensitive_features, scratch)
     source = _source(settings, X, y, sensitive_features, sample_weight)
     if isinstance(source, InFiles):
         source.scratch = None if scratch is None else Path(scratch)
@@ -127,8 +127,6 @@ def read_rows(
     if source.n_rows <= settings.posteriors.max_samples:
         drawn = source.map(lambda rows: rows, what="reading rows")
         data = read_parts(settings, drawn, seed=seed, label=source.label)
-        if data.actions is not None:
-            raise refused("actions")
         run = source.fold_runner(partial(_all_examples, _copied(settings), seed, source.label))
         return FitRows(*hold_out_rows(settings, data, seed), run, source)
     refuse_large(settings)
@@ -136,7 +134,9 @@ def read_rows(
     if settings.confidence is not None:
         hold_out_rows(settings, sample.data, seed)  # refuses what cannot have a guarantee
     run = source.fold_runner(partial(joined_examples, _copied(settings), sample.table, sample.draw))
-    return FitRows(sample.data, sample.held_out, run, source, sample)
+    rows = FitRows(sample.data, sample.held_out, run, source, sample)
+    # Posteriors of other rows are kept for two labels only.
+    return rows if sample.data.actions is None else replace(rows, data=rows.standing_for_all)
 
 
 def _source(
@@ -239,7 +239,7 @@ class ScoredRows:
 def space_for_posteriors(
     settings: Settings, rows: FitRows
 ) -> Iterator[Callable[[LearnedPosteriors], ScoredRows]]:
-    """Space for the posteriors of all rows, taken before anything is learned.
+    """Space for the posteriors of all rows that the rule is found on, taken before anything is learned.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def space_for_posteriors(
     function
         Scores all rows, given what was learned from some or all of them.
     """
-    if rows.source is None or rows.sample is None:
+    if rows.source is None or rows.sample is None or rows.data.actions is not None:
         yield ScoredRows
         return
     layout = _layout(settings, rows.data)

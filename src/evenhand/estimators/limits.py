@@ -12,8 +12,7 @@ from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError
 from evenhand.groups.proxy import Proxy
 from evenhand.optimum.action_problem import several_actions
-from evenhand.requirements.actions import Actions, Costs, on_actions
-from evenhand.requirements.bounds import NoWorse
+from evenhand.requirements.actions import Actions, on_actions
 
 LIMITS = {
     "proxy": (
@@ -36,10 +35,6 @@ LIMITS = {
         "a guarantee together with `min_size`, where models learn from a sample",
         "merge rare groups beforehand, or raise `max_samples`",
     ),
-    "actions": (
-        "`fit` with more than two labels or with `Costs`",
-        "pass a table in memory",
-    ),
 }
 """What is refused for tables that are not in memory, and what to do instead."""
 
@@ -48,9 +43,8 @@ ACTION_LIMITS = {
     "margin": ("`margin`", "tighten the tolerance by what `forecast_` shows"),
     "objective": ('`objective` other than "risk"', "choose the costs"),
     "proxy": ("a `Proxy`", "pass sensitive features, with `GroupPolicy(missing=...)` if some are missing"),
-    "no_worse": ("`NoWorse`", "use `RateBound(action, at_least=...)`"),
     "at_most": ("`predict(at_most=...)`", "use `RateBound(action, at_most=...)` in the requirement"),
-    "reasons": ("`explain(reasons=...)`", "explain the label's model by its own means"),
+    "reasons": ("`explain(reasons=...)`", "explain the label's model with its own tools"),
     "thresholds": (
         "`thresholds_`, unless there are two labels and `aware=True`",
         "use `explain` or `decision_function`",
@@ -86,7 +80,6 @@ def read_actions(settings: Settings, labels: Sequence[Any], sensitive_features: 
         "margin": settings.margin != 0,
         "objective": classifier.objective != "risk",
         "proxy": isinstance(sensitive_features, Proxy) or isinstance(classifier.sensitive_features, Proxy),
-        "no_worse": any(isinstance(part, NoWorse) for part in asked.requirements),
     }
     for name, given in wanted.items():
         if given:
@@ -96,11 +89,9 @@ def read_actions(settings: Settings, labels: Sequence[Any], sensitive_features: 
     return actions
 
 
-def refuse_beyond_memory(settings: Settings, X: Any, sensitive_features: Any, scratch: Any) -> None:
+def refuse_beyond_memory(X: Any, sensitive_features: Any, scratch: Any) -> None:
     """Raise an InputError for what needs a table in memory."""
     lazy, on_cluster = is_lazy(X), is_dask(X)
-    if (lazy or on_cluster) and isinstance(settings.classifier.cost, Costs):
-        raise refused("actions")
     if scratch is not None and not lazy:
         raise InputError("scratch is for a lazy table, whose posteriors are kept in files.")
     if (lazy or on_cluster) and isinstance(sensitive_features, Proxy):

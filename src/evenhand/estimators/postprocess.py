@@ -234,7 +234,7 @@ class FairPostprocessor(FairClassifier):
         X : table, array or sparse matrix
             A ``polars.LazyFrame`` or a ``pyarrow.dataset.Dataset`` is read in batches, and a Dask DataFrame
             or array stays on its workers, on the client that is current. If it has more than `max_samples`
-            rows, models learn from as many, and the rule is found on all.
+            rows, models learn from as many, and the rule is found on all; with several actions, on these.
         y : array
             Any two labels. The name of a column of a lazy table; or of one of Dask, or what goes with it.
         sensitive_features : table, mapping, array, sequence or Proxy, default=None

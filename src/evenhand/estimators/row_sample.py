@@ -20,6 +20,7 @@ from evenhand.data.fingerprint import Fingerprint, sum_of
 from evenhand.data.labels import read_labels
 from evenhand.estimators.access import usable_features
 from evenhand.estimators.imputed import groups_of_patterns
+from evenhand.estimators.limits import read_actions
 from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import (
     Counted,
@@ -34,6 +35,7 @@ from evenhand.groups.proxy import Proxy
 from evenhand.groups.strata import read_strata
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import takes_weights
+from evenhand.requirements.actions import on_actions
 from evenhand.sources.row_source import Counts, Rows, RowSource
 
 Floats = NDArray[np.float64]
@@ -46,9 +48,9 @@ class CountedTable:
 
     Attributes
     ----------
-    classes : array of two values
-        ``[negative, positive]``.
-    cells : array of int, shape (M + 1, 2)
+    classes : array
+        ``[negative, positive]``, or L > 2 labels in order.
+    cells : array of int, shape (M + 1, L)
         Rows of each group and label; the last line has those whose group is not known.
     counted : Counted
         Groups and strata.
@@ -63,12 +65,13 @@ class CountedTable:
         """Number of rows."""
         return int(self.cells.sum())
 
-    def positive(self, y: Any) -> NDArray[np.bool_]:
-        """Which of some labels are positive."""
+    def labels(self, y: Any) -> NDArray[np.intp]:
+        """The numbers of some labels."""
         if not len(y):
-            return np.empty(0, np.bool_)
+            return np.empty(0, np.intp)
         levels, codes = factorize(y, what="y")
-        return np.array([*(level == self.classes[1] for level in levels), False], np.bool_)[codes]
+        order = self.classes.tolist()
+        return np.array([*map(order.index, levels), 0], np.intp)[codes]
 
     def codes(self, rows: Rows) -> NDArray[np.int32]:
         """Group of each row; -1 where it is not known."""
@@ -77,9 +80,10 @@ class CountedTable:
             return np.full(len(rows), -1, np.int32)
         return groups.encode(rows.sensitive)
 
-    def cell_of(self, codes: NDArray[Any], positive: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """2 m + y of rows, where m of an unknown group is M."""
-        return (2 * np.where(codes < 0, len(self.cells) - 1, codes) + positive).astype(np.intp)
+    def cell_of(self, codes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
+        """L m + y of rows, where m of an unknown group is M."""
+        groups = np.where(codes < 0, len(self.cells) - 1, codes)
+        return np.asarray(self.cells.shape[1] * groups + labels, np.intp)
 
 
 def count_table(settings: Settings, source: RowSource) -> CountedTable:
@@ -95,23 +99,27 @@ def count_table(settings: Settings, source: RowSource) -> CountedTable:
     CountedTable
     """
     counts = source.counts()
-    positive = settings.classifier.pos_label
-    found = read_labels(counts.labels, pos_label=positive, what=source.label, counts=counts.rows)
-    labels = found.positive.astype(np.intp)
+    several, positive = settings.classifier.takes_actions, settings.classifier.pos_label
+    found = read_labels(
+        counts.labels, pos_label=positive, what=source.label, counts=counts.rows, several=several
+    )
+    labels, n_labels = found.codes, len(found.classes)
     strata, stratum_codes = None, None
     if counts.controls:
         strata, stratum_codes = read_strata(counts.controls, counts.rows)
         strata = replace(strata, unseen=settings.groups.unseen)
     if isinstance(settings.classifier.sensitive_features, Proxy):
-        cells = np.bincount(labels, counts.rows, 2).astype(np.int64)[None]
+        cells = np.bincount(labels, counts.rows, n_labels).astype(np.int64)[None]
         return CountedTable(found.classes, cells, Counted(None, None, strata, None, None))
     groups, codes = Groups.fit(counts.sensitive, **settings.policies, row_counts=counts.rows)
     control_columns(settings, groups)  # refuses sensitive ones that decisions may not use
     compared, in_cells = count_in_strata(
-        groups, codes, strata, stratum_codes, labels=labels, rows=counts.rows
+        groups, codes, strata, stratum_codes, labels=labels, n_labels=n_labels, rows=counts.rows
     )
-    settings.constraint.check(compared)
-    cells = np.zeros((len(groups) + 1, 2), np.int64)
+    actions = read_actions(settings, found.classes.tolist(), None)
+    asked = settings.constraint if actions is None else on_actions(settings.constraint, actions)
+    asked.check(compared)
+    cells = np.zeros((len(groups) + 1, n_labels), np.int64)
     np.add.at(cells, (np.where(codes < 0, len(groups), codes), labels), counts.rows)
     known = _known_groups(settings, groups, counts)
     return CountedTable(found.classes, cells, Counted(groups, known, strata, compared, in_cells))
@@ -166,9 +174,9 @@ class Draw:
 
     Attributes
     ----------
-    sizes : array of int, shape (M + 1, 2)
+    sizes : array of int, shape (M + 1, L)
         How many rows of each cell.
-    rates : array, shape (M + 1, 2)
+    rates : array, shape (M + 1, L)
         Share of the rows of each cell that may be among them.
     weighted : bool
         Whether drawn rows get weights that make up for different rates.
@@ -242,11 +250,11 @@ def _plan(settings: Settings, table: CountedTable, seed: int) -> Draw:
 
 def _candidates(rows: Rows, table: CountedTable, draw: Draw) -> tuple[Rows, Rows, Fingerprint]:
     """Rows of a batch that may be learned from, few more than will be; those to test on; a digest of all."""
-    positive, codes = table.positive(rows.y), table.codes(rows)
+    labels, codes = table.labels(rows.y), table.codes(rows)
     first = int(rows.numbers[0]) if len(rows) else 0
-    digest = Fingerprint.of(rows.X, positive, codes, rows.weights, first=first)
+    digest = Fingerprint.of(rows.X, labels, codes, rows.weights, first=first)
     held_out = draw.is_held_out(rows.numbers)
-    rates = draw.rates.ravel()[table.cell_of(codes, positive)]
+    rates = draw.rates.ravel()[table.cell_of(codes, labels)]
     learned = ~held_out & (row_uniforms(rows.numbers, draw.seed) < rates)
     tested = held_out & (row_uniforms(rows.numbers, draw.seed + 1) < draw.tested) & (codes >= 0)
     return rows.take(np.flatnonzero(learned)), rows.take(np.flatnonzero(tested)), digest
@@ -258,14 +266,14 @@ def _joined(
     """The drawn rows of all batches: their numbers, and as training data."""
     parts = [part for part in candidates if len(part)]
     numbers = np.concatenate([part.numbers for part in parts])
-    cells = np.concatenate([table.cell_of(table.codes(part), table.positive(part.y)) for part in parts])
+    cells = np.concatenate([table.cell_of(table.codes(part), table.labels(part.y)) for part in parts])
     drawn = drawn_rows(row_uniforms(numbers, draw.seed), cells, draw.sizes)
     firsts = np.cumsum([0, *map(len, parts)])
     cuts = np.searchsorted(drawn, firsts)
     own = [drawn[a:b] - first for a, b, first in zip(cuts, cuts[1:], firsts, strict=False)]
     kept = [part.take(rows) for part, rows in zip(parts, own, strict=True)]
     data = read_parts(settings, kept, counted=table.counted)
-    numbers, inside = numbers[drawn], cells[drawn] < 2 * len(table.cells) - 2
+    numbers, inside = numbers[drawn], cells[drawn] < table.cells[:-1].size
     if data.groups.excluded:
         numbers = numbers[inside]
     if draw.weighted:
@@ -291,7 +299,7 @@ def read_parts(settings: Settings, parts: Sequence[Rows], **how: Any) -> Trainin
 
 def _stands_for(table: CountedTable, drawn: Examples) -> Floats:
     """For how many rows of its cell each drawn row stands."""
-    cells = table.cell_of(drawn.codes, drawn.positive)
+    cells = table.cell_of(drawn.codes, drawn.labels)
     sizes = np.bincount(cells, minlength=table.cells.size)
     return np.asarray((table.cells.ravel() / np.maximum(sizes, 1))[cells])
 
@@ -305,7 +313,7 @@ def sample_sizes(counts: CellCounts, max_samples: int | None, *, equal: bool = F
 
     Parameters
     ----------
-    counts : array of int, shape (M, 2)
+    counts : array of int, shape (M, L)
         Rows of each cell.
     max_samples : int or None
         Largest number of rows; None is all.
@@ -314,7 +322,7 @@ def sample_sizes(counts: CellCounts, max_samples: int | None, *, equal: bool = F
 
     Returns
     -------
-    array of int, shape (M, 2)
+    array of int, shape (M, L)
 
     Examples
     --------

@@ -48,7 +48,8 @@ from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.preparation import Preparation
 from evenhand.posteriors.table_encoder import TableEncoder
-from evenhand.requirements.actions import ActionRates, Actions, Costs
+from evenhand.requirements.action_rates import ActionRates
+from evenhand.requirements.actions import Actions, Costs
 from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import BoundMeasurement, Measurement

@@ -16,8 +16,9 @@ from evenhand.optimum.minimax import WORST_GROUP
 from evenhand.optimum.nearest import distance, named_distance, slack_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.action_rates import ActionRates
 from evenhand.requirements.actions import Actions, on_actions
-from evenhand.requirements.bounds import NoWorse, with_reference
+from evenhand.requirements.bounds import needs_reference, with_reference
 from evenhand.requirements.constraints import ConstraintName, LinearConstraints
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
@@ -190,7 +191,7 @@ def recompute(
         total += float(w.sum())
     masses /= total
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
-    if any(isinstance(part, NoWorse) for part in constraint.bounds):
+    if needs_reference(constraint):
         best = _unconstrained(parts(), prices) / total
         constraint = with_reference(constraint, CellRates(groups, masses, np.minimum(best, masses)))
     asked = constraint if nearness is None else constraint & nearness.attained
@@ -286,7 +287,15 @@ def recompute_actions(
     total = sum(float(w.sum()) for _, w in rows())
     masses: Floats = np.sum([np.tensordot(w, p, axes=1) for p, w in rows()], axis=0) / total
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
-    linear = on_actions(constraint, actions).linear(masses, groups)
+    asked = on_actions(constraint, actions)
+    if needs_reference(asked):
+        chosen = np.zeros((*masses.shape, len(actions.names)))
+        for p, w in rows():
+            cheapest = (p.sum(axis=1) @ actions.costs).argmin(axis=1)
+            for a in range(len(actions.names)):
+                chosen[..., a] += np.tensordot(w * (cheapest == a), p, axes=1) / total
+        asked = with_reference(asked, ActionRates(groups, actions, masses, chosen))
+    linear = asked.linear(masses, groups)
     lam = np.array([multipliers[name] for name in linear.names])
     held = masses[..., None] > 0
     W = np.tensordot(lam, np.divide(linear.C, masses[..., None], out=0.0 * linear.C, where=held), axes=1)

@@ -218,9 +218,14 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
             )
             if found is not None and rows.held_out is not None:
                 problems += compare_guarantee(model, problem, posteriors, data, rows.held_out)
-    proven = len(posteriors.rows) if trains or rows.sample is None else data.fingerprint.rows
+    proven, drawn = len(posteriors.rows), ""
+    if rows.sample is not None and (trains or data.actions is not None):
+        drawn = f" drawn from {data.fingerprint.rows:,}"
+    elif rows.sample is not None:
+        proven = data.fingerprint.rows
     if found is not None and not problems:
-        return Proof(True, f"proven on {proven:,} rows: {claimed(model, found)}.", stored, found, proven)
+        verdict = f"proven on {proven:,} rows{drawn}: {claimed(model, found)}."
+        return Proof(True, verdict, stored, found, proven)
     hint = "" if found is None else _hint(model)
     return Proof(False, f"not confirmed: {'; '.join(problems)}.{hint}", stored, found, proven)
 

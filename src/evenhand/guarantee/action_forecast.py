@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from evenhand.guarantee.forecast import Forecast
-from evenhand.requirements.actions import ActionRates, on_actions
+from evenhand.requirements.action_rates import ActionRates
+from evenhand.requirements.actions import on_actions
 from evenhand.requirements.requirement import Requirement
 
 Floats = NDArray[np.float64]

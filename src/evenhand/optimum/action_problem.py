@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -18,7 +19,9 @@ from evenhand.optimum.rounding import DIGITS, best_choice
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_action_rows
 from evenhand.posteriors.posteriors import GroupedScores
-from evenhand.requirements.actions import ActionRates, Actions, Costs, on_actions
+from evenhand.requirements.action_rates import ActionRates
+from evenhand.requirements.actions import Actions, Costs, on_actions
+from evenhand.requirements.bounds import needs_reference, with_reference
 from evenhand.requirements.constraints import LinearConstraints
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.action_optimum import find_conflict, optimize_actions
@@ -118,6 +121,9 @@ class ActionsProblem(FairnessProblem):
         if len(groups) != len(masses):
             raise InputError(f"posteriors have {len(masses)} groups, and groups names {len(groups)}.")
         unit = unit_of(actions.costs)
+        if needs_reference(constraint):
+            sums = oracle.totals(_gain(masses, actions.costs / unit)).sums
+            constraint = with_reference(constraint, _rates(groups, actions, masses, sums))
         linear = constraint.linear(masses, groups)
         program, rows = _program(linear, masses, actions.costs / unit), oracle.with_scalars(linear.n_scalars)
         return cls(values, constraint, groups, masses, linear, unit, rows, program, actions)  # type: ignore[arg-type]
@@ -212,10 +218,7 @@ class ActionsProblem(FairnessProblem):
         return self.masses.size * len(self.actions.names)
 
     def _rates(self, sums: Floats) -> Any:
-        shape = (*self.masses.shape, len(self.actions.names))
-        selected = np.clip(sums[: self._size].reshape(shape), 0.0, None)
-        selected = selected * (self.masses > 0)[..., None]
-        return ActionRates(self.groups, self.actions, self.masses, selected)
+        return _rates(self.groups, self.actions, self.masses, sums)
 
     def _objective(self, rates: Any) -> float:
         return float((rates.selected * self.actions.costs).sum() / self.unit)
@@ -264,8 +267,19 @@ def warn_if_never(rule: ActionRule, selection: Floats) -> None:
 def _program(linear: LinearConstraints, masses: Floats, costs: Floats) -> Problem:
     """Expected cost and requirement as functions of the sums s[m, y, a] = pi[m, y] rho[m, y, a]."""
     A, lo, hi = linear.in_sums(masses)
-    gain = np.broadcast_to(-costs, (len(masses), *costs.shape)).ravel()
-    return Problem(np.append(gain, np.zeros(linear.n_scalars)), A, lo, hi, scalars=linear.n_scalars)
+    gain = np.append(_gain(masses, costs), np.zeros(linear.n_scalars))
+    return Problem(gain, A, lo, hi, scalars=linear.n_scalars)
+
+
+def _gain(masses: Floats, costs: Floats) -> Floats:
+    return np.broadcast_to(-costs, (len(masses), *costs.shape)).ravel()
+
+
+def _rates(groups: Groups, actions: Actions, masses: Floats, sums: Floats) -> ActionRates:
+    """Rates of the sums over rows; what follows them, such as scalars, is left out."""
+    shape = (*masses.shape, len(actions.names))
+    selected = np.clip(sums[: math.prod(shape)].reshape(shape), 0.0, None)
+    return ActionRates(groups, actions, masses, selected * (masses > 0)[..., None])
 
 
 def refuse_many_cells(n_groups: int, actions: Actions) -> None:

@@ -20,7 +20,7 @@ from evenhand.optimum.rule import REACH_MARGIN, Rule, label_log_odds
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_rows
 from evenhand.posteriors.posteriors import AnyPosteriors, GroupedScores, Posteriors, read_posteriors
-from evenhand.requirements.bounds import NoWorse, with_reference
+from evenhand.requirements.bounds import needs_reference, with_reference
 from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import NOBODY
 from evenhand.requirements.rates import CellRates
@@ -371,7 +371,7 @@ def _with_reference(
     groups: Groups,
 ) -> Constraint:
     """The requirement with the rates of the best rule without it, where these are its reference."""
-    if not any(isinstance(part, NoWorse) and part.than == "unconstrained" for part in constraint.bounds):
+    if not needs_reference(constraint):
         return constraint
     sums = oracle.totals((prices * [-1.0, 1.0]).ravel()).sums
     return with_reference(constraint, CellRates(groups, masses, _selected(sums, masses)))

@@ -12,19 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.checks import check_number, near_names
-from evenhand.display.notebook import ShownAsTable
+from evenhand.data.checks import check_number, check_rows, near_names
+from evenhand.data.columns import factorize
+from evenhand.data.labels import MAX_CLASSES
 from evenhand.exceptions import InputError
-from evenhand.groups.groups import Groups
 from evenhand.requirements import notions
-from evenhand.requirements.bounds import RateBound
+from evenhand.requirements.action_rates import ActionRates, ActionStatistic
+from evenhand.requirements.bounds import Bound, NoWorse
+from evenhand.requirements.rates import read_rows
 from evenhand.requirements.requirement import AllOf, Constraint, Requirement
 
 Floats = NDArray[np.float64]
@@ -169,98 +171,83 @@ class Actions:
         return name, values
 
 
-@dataclass(frozen=True, eq=False)
-class ActionStatistic:
-    """A rate of a group, by the value of each action for each label.
+def read_decisions(
+    y_true: Any, y_pred: Any, actions: Any
+) -> tuple[Actions, NDArray[np.intp] | None, NDArray[np.intp]]:
+    """Actions by Costs or their names, and the numbers of each row's label and of its action.
 
-    Attributes
+    Parameters
     ----------
-    name : str
-    mask : array, shape (L,)
-        Which labels count.
-    table : array, shape (L, K)
-    """
+    y_true : array, sequence, series or None
+    y_pred : array, sequence or series
+    actions : Costs, or sequence of names
+        With names, labels are among them, and an action is right if it equals the label.
 
-    name: str
-    mask: Floats
-    table: Floats
-
-    @property
-    def needs_labels(self) -> bool:
-        """Whether the statistic depends on the label."""
-        return bool((self.mask != self.mask[0]).any() or (self.table != self.table[0]).any())
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The smallest possible value of the rate, and the width up to the largest."""
-        values = self.table[self.mask > 0]
-        return float(values.min()), float(np.ptp(values)) or 1.0
-
-    def linear(self, masses: Floats, members: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Coefficients A, shape (G, M, L, K), and constants k = 0 with q = A rho + k; NaN if undefined."""
-        inside = members[:, :, None] * (self.mask * masses)
-        total = inside.sum(axis=(1, 2))
-        shares = inside / np.where(total > 0, total, 1.0)[:, None, None]
-        return shares[..., None] * self.table, np.where(total > 0, 0.0, np.nan)
-
-    def values(self, rates: ActionRates, members: NDArray[Any]) -> Floats:
-        """The statistic of each group, shape (..., G); NaN where it is undefined."""
-        part = (self.mask[:, None] * self.table * rates.selected).sum(axis=(-1, -2)) @ members.T
-        total = (self.mask * rates.mass).sum(axis=-1) @ members.T
-        return np.asarray(np.where(total > 0, part / np.where(total > 0, total, 1.0), np.nan))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ActionRates(ShownAsTable):
-    """Masses of the cells, and how often each action is taken in them.
-
-    Attributes
-    ----------
-    groups : Groups
+    Returns
+    -------
     actions : Actions
-    mass : array, shape (M, L)
-    selected : array, shape (M, L, K)
-        The part of `mass` with each action.
-    labelled : bool
-        Whether labels are known. If not, all rows are in column 0.
+    labels : array of int or None
+    taken : array of int
     """
+    if isinstance(actions, Costs):
+        among = Actions.of(actions, actions.labels)
+    elif isinstance(actions, str) or not isinstance(actions, Sequence | np.ndarray):
+        raise InputError(f"actions must be Costs or a list of names, got {actions!r}.")
+    else:
+        among = Actions.of(0.5, tuple(actions))
+    check_rows({"y_true": y_true, "y_pred": y_pred})
+    taken = positions(y_pred, among.names, "y_pred", "actions")
+    if y_true is None:
+        return among, None, taken
+    return among, positions(y_true, among.labels, "y_true", "labels of Costs, or actions"), taken
 
-    groups: Groups
-    actions: Actions
-    mass: Floats
-    selected: Floats
-    labelled: bool = True
 
-    @property
-    def masses(self) -> Floats:
-        """P(S=m, Y=y), shape (M, L)."""
-        total: float = self.mass.sum()
-        return np.asarray(self.mass / total)
+def positions(values: Any, names: Sequence[Any], what: str, which: str) -> NDArray[np.intp]:
+    """The position of each value among names.
 
-    @property
-    def rates(self) -> Floats:
-        """P(action a | S=m, Y=y), shape (M, L, K); NaN in cells without mass."""
-        mass = self.mass[..., None]
-        return np.where(mass > 0, self.selected / np.where(mass > 0, mass, 1.0), np.nan)
+    Parameters
+    ----------
+    values : array, sequence or series
+    names : sequence
+    what, which : str
+        Of the argument and of the names, for messages.
 
-    @property
-    def by_group(self) -> Floats:
-        """P(action a | S=m), shape (M, K)."""
-        mass = self.mass.sum(axis=1)[:, None]
-        return np.where(mass > 0, self.selected.sum(axis=1) / np.where(mass > 0, mass, 1.0), np.nan)
+    Returns
+    -------
+    array of int
+    """
+    levels, codes = factorize(values, what=what, limit=MAX_CLASSES)
+    unknown = [level for level in levels if level not in names]
+    if unknown or (codes < 0).any():
+        missing = "missing values" if not unknown else f"{unknown[0]!r}"
+        raise InputError(f"{what} holds {missing}, which is not among the {which}: {list(names)!r}.")
+    return np.array([names.index(level) for level in levels], np.intp)[codes]
 
-    def among(self, cells: NDArray[np.bool_]) -> ActionRates:
-        """Rates of the people in some of the groups; the others are empty."""
-        inside = cells[:, None]
-        return replace(self, mass=self.mass * inside, selected=self.selected * inside[..., None])
 
-    def _table(self) -> tuple[str, Sequence[str], list[tuple[str, ...]]]:
-        share = self.mass.sum(axis=1) / self.mass.sum()
-        rows = [
-            (str(name), f"{part:.4f}", *("-" if np.isnan(rate) else f"{rate:.4f}" for rate in rates))
-            for name, part, rates in zip(self.groups.cell_names, share, self.by_group, strict=True)
-        ]
-        return "", ["group", "share of people", *map(str, self.actions.names)], rows
+def count_actions(
+    y_true: Any, y_pred: Any, sensitive_features: Any, actions: Any, **settings: Any
+) -> ActionRates:
+    """Count decisions among several actions by group and label; see :func:`evenhand.cell_rates`.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features
+        See there.
+    actions : Costs, or sequence of names
+    **settings
+        Of the reading of rows.
+
+    Returns
+    -------
+    ActionRates
+    """
+    among, labels, taken = read_decisions(y_true, y_pred, actions)
+    rows = read_rows(None, taken > 0, sensitive_features, **settings)
+    shape = (rows.n_codes, *among.costs.shape)
+    place = np.ravel_multi_index((rows.codes, np.int64(0) if labels is None else labels, taken), shape)
+    counted = np.bincount(place, rows.weights, int(np.prod(shape))).reshape(shape)[: len(rows.groups)]
+    counts = counted.astype(np.float64)
+    return ActionRates(rows.groups, among, counts.sum(axis=2), counts, labelled=labels is not None)
 
 
 def on_actions(constraint: Constraint, actions: Actions) -> Constraint:
@@ -286,8 +273,10 @@ def _written(part: Requirement, actions: Actions) -> Requirement:
         if not kinds:
             raise InputError(f"{type(part).__name__} is defined for two decisions, not for several actions.")
         vars(written)["statistics"] = tuple(_STATISTICS[kinds[0]](actions, part.action))
-    elif isinstance(part, RateBound):
-        vars(written)["_statistic"] = _bounded(actions, part.rate)
+    elif isinstance(part, Bound):
+        statistic = vars(written)["_statistic"] = _bounded(actions, part.rate)
+        if isinstance(part, NoWorse):
+            _check_reference(part, actions, statistic)
     else:
         raise InputError(f"{part!r} is for two decisions, not for several actions.")
     return written
@@ -299,6 +288,17 @@ def _bounded(actions: Actions, rate: Any) -> ActionStatistic:
         return ActionStatistic("accuracy", every, actions.right)
     name, values = actions.share(rate)
     return ActionStatistic(name, every, np.tile(values, (len(every), 1)))
+
+
+def _check_reference(part: NoWorse, actions: Actions, statistic: ActionStatistic) -> None:
+    """Raise an InputError unless the reference has rates of the same actions."""
+    than = part.than
+    if isinstance(than, str):
+        return
+    if not isinstance(than, ActionRates) or than.actions.names != actions.names:
+        raise InputError(f"{part!r}: the reference must have rates of the actions {list(actions.names)!r}.")
+    if statistic.needs_labels and not than.labelled:
+        raise InputError(f"{part!r}: the reference was counted without labels.")
 
 
 def _shares(actions: Actions, action: Any) -> list[tuple[str, Floats]]:

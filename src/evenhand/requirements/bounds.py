@@ -7,9 +7,10 @@ off" are linear in the selection rates of the cells, like parity, and join with 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from evenhand.data.checks import check_choice, check_number, near_names
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups, Members
 from evenhand.groups.names import GroupName
+from evenhand.requirements.action_rates import ActionRates
 from evenhand.requirements.constraints import LinearConstraints, named
 from evenhand.requirements.measurement import BoundMeasurement
 from evenhand.requirements.rates import CellRates
@@ -60,15 +62,31 @@ def bounded_groups(groups: Groups, scope: Scope) -> Members:
 class Bound(Requirement):
     """A bound on a rate, in the population or in each group."""
 
+    rate: Any
+    _statistic: Any = None
+    """The rate of actions, where the bound is written for these."""
+    _known: ClassVar[Mapping[str, Any]]
+    """The rates of two decisions, by name."""
+
     @property
-    def rate_statistic(self) -> Statistic | SelectedShare:
-        """The rate that is bounded."""
-        raise NotImplementedError
+    def rate_statistic(self) -> Any:
+        """The rate that is bounded: a Statistic, a SelectedShare, or an ActionStatistic."""
+        if self._statistic is not None:
+            return self._statistic
+        _check_rate(type(self).__name__, self.rate, self._known)
+        return self._known[self.rate]
 
     @property
     def label(self) -> str:
         """The name of the rate."""
-        return self.rate_statistic.name
+        return str(self.rate_statistic.name)
+
+    def _check_name(self) -> None:
+        """Raise an InputError for a misspelt rate; other names are those of actions."""
+        rate, names = self.rate, (*self._known, *BOUNDED_RATES)
+        meant = isinstance(rate, str) and (rate in names or near_names(rate, names, "").startswith("Did"))
+        if meant or rate is None:
+            _check_rate(type(self).__name__, rate, self._known)
 
     def limits(self, groups: Groups) -> tuple[Floats, Floats]:
         """At least and at most, for each group; NaN where there is no bound."""
@@ -89,7 +107,7 @@ class Bound(Requirement):
     def _linear(self, masses: Floats, groups: Groups) -> LinearConstraints:
         family = bounded_groups(groups, self.groups)
         at_least, at_most = self.limits(groups)
-        A, k = cast("Statistic", self.rate_statistic).linear(masses, family.matrix)
+        A, k = self.rate_statistic.linear(masses, family.matrix)
         keep = ~np.isnan(k) & ~(np.isnan(at_least) & np.isnan(at_most))
         return LinearConstraints(
             named(self.label, self.label, family.names, keep),
@@ -157,25 +175,18 @@ class RateBound(Bound):
     at_least: float | None = None
     at_most: float | None = None
     groups: Scope = "population"
-    _statistic: Any = field(default=None, init=False)
-    """The rate of actions, where the bound is written for these."""
+    _known = _BOUNDED
 
     @property
-    def rate_statistic(self) -> Statistic | SelectedShare:
+    def rate_statistic(self) -> Any:
         """The rate that is bounded."""
-        if self._statistic is not None:
-            return self._statistic  # type: ignore[no-any-return]
-        if not isinstance(self.rate, Statistic):
-            _check_rate("RateBound", self.rate, BOUNDED_RATES)
-            return _BOUNDED[self.rate]
-        return self.rate
+        return self.rate if isinstance(self.rate, Statistic) else super().rate_statistic
 
     @property
     def label(self) -> str:
         """The name of the rate, or of the action."""
-        if self._statistic is None and not isinstance(self.rate, Statistic):
-            return str(self.rate)
-        return self.rate_statistic.name
+        named = self._statistic is None and not isinstance(self.rate, Statistic)
+        return str(self.rate if named else self.rate_statistic.name)
 
     def __repr__(self) -> str:
         shown = [repr(self.rate)]
@@ -191,9 +202,7 @@ class RateBound(Bound):
         return re.sub(r"\W+", "_", self.label)
 
     def _check(self) -> None:
-        misspelt = isinstance(self.rate, str) and near_names(self.rate, BOUNDED_RATES, "").startswith("Did")
-        if misspelt or self.rate is None:  # other names are those of actions
-            _check_rate("RateBound", self.rate, BOUNDED_RATES)
+        self._check_name()
         name = f"RateBound({self.label!r})"
         if self.at_least is None and self.at_most is None:
             raise InputError(f"{name} takes at_least, at_most, or both.")
@@ -258,11 +267,13 @@ class NoWorse(Bound):
 
     Parameters
     ----------
-    rate : {"selection rate", "true-positive rate", "false-positive rate", "error rate", "accuracy"}
-        The rate; of a false-positive or an error rate, more is worse.
-    than : "unconstrained" or CellRates, default="unconstrained"
-        The reference: the best rule without any requirement on the same rows, or counted decisions, such as
-        today's, with the same groups.
+    rate : str, list or mapping, default="selection rate"
+        "selection rate", "true-positive rate", "false-positive rate", "error rate" or "accuracy"; of a
+        false-positive or an error rate, more is worse. With several actions, "accuracy", the name of an
+        action, a list of names, or a mapping from each to its value: of these, more is better.
+    than : "unconstrained", CellRates or ActionRates, default="unconstrained"
+        The reference: the best rule without any requirement on the same rows; or counted decisions, such as
+        today's, with the same groups, from :func:`evenhand.cell_rates`.
     groups : {"intersectional", "independent", "population"}, default="intersectional"
     margin : float in [-1, 1], default=0.0
         By how much a rate has to be better than the reference; if negative, by how much it may be worse.
@@ -273,23 +284,20 @@ class NoWorse(Bound):
     NoWorse('selection rate')
     """
 
-    rate: str = "selection rate"
+    rate: Any = "selection rate"
     _: KW_ONLY
     than: Any = "unconstrained"
     groups: Scope = "intersectional"
     margin: float = 0.0
     _asked: str | None = field(default=None, init=False)
+    _known = _COMPARED
 
     def __repr__(self) -> str:
-        than = "" if isinstance(self._asked or self.than, str) else ", than=<CellRates>"
+        asked = self._asked or self.than
+        than = "" if isinstance(asked, str) else f", than=<{type(asked).__name__}>"
         groups = "" if self.groups == "intersectional" else f", groups={self.groups!r}"
         margin = f", margin={self.margin:g}" if self.margin else ""
         return f"NoWorse({self.rate!r}{than}{groups}{margin})"
-
-    @property
-    def rate_statistic(self) -> Statistic:
-        """The rate that is bounded."""
-        return _COMPARED[self.rate]
 
     @property
     def more_is_better(self) -> bool:
@@ -299,11 +307,11 @@ class NoWorse(Bound):
     @property
     def label(self) -> str:
         """The name of the requirement."""
-        return f"{self.rate} no worse"
+        return f"{self.rate_statistic.name} no worse"
 
     def _check(self) -> None:
-        _check_rate("NoWorse", self.rate, COMPARED_RATES)
-        if not isinstance(self.than, CellRates) and self.than != "unconstrained":
+        self._check_name()
+        if not isinstance(self.than, CellRates | ActionRates) and self.than != "unconstrained":
             raise InputError(
                 "NoWorse: than must be 'unconstrained' or the CellRates of evenhand.cell_rates, got "
                 f"{self.than!r}."
@@ -311,17 +319,21 @@ class NoWorse(Bound):
         check_choice("NoWorse: groups", self.groups, get_args(Scope))
         check_number("NoWorse: margin", self.margin, -1)
 
-    def against(self, rates: CellRates) -> NoWorse:
+    def _check_written(self) -> None:
+        if isinstance(self.than, ActionRates) and self._statistic is None:
+            raise InputError(f"{self!r}: the reference is about several actions, and decisions are two.")
+
+    def against(self, rates: CellRates | ActionRates) -> NoWorse:
         """The same requirement with the rates of the unconstrained optimum, if it is about these."""
         if not isinstance(self.than, str):
             return self
-        resolved = NoWorse(self.rate, than=rates, groups=self.groups, margin=self.margin)
-        resolved._asked = self.than  # for messages
+        resolved = copy(self)
+        resolved.than, resolved._asked = rates, self.than  # for messages
         return resolved
 
     def limits(self, groups: Groups) -> tuple[Floats, Floats]:
         """At least and at most, for each group; NaN where there is no bound."""
-        if not isinstance(self.than, CellRates):
+        if isinstance(self.than, str):
             raise InputError(
                 f"{self!r} compares with the best rule without a requirement, which is known only where rows "
                 "are solved for: pass than=evenhand.cell_rates(...) of the decisions to compare with or, to "
@@ -342,19 +354,34 @@ class NoWorse(Bound):
         self.margin = round(self.margin + step, 12)
 
 
-def _check_rate(requirement: str, rate: Any, known: tuple[str, ...]) -> None:
+def _check_rate(requirement: str, rate: Any, known: Mapping[str, Any]) -> None:
     """Raise an InputError unless a rate is one of those known, with the names that may have been meant."""
     if not isinstance(rate, str) or rate not in known:
-        raise InputError(f"{requirement}: unknown rate {rate!r}. {near_names(rate, known, 'The rates are')}")
+        near = near_names(rate, tuple(known), "The rates are")
+        raise InputError(f"{requirement}: unknown rate {rate!r}. {near}")
 
 
-def with_reference(constraint: Constraint, unconstrained: CellRates) -> Constraint:
+def needs_reference(constraint: Constraint) -> bool:
+    """Whether a requirement compares with the best rule without it.
+
+    Parameters
+    ----------
+    constraint : Constraint
+
+    Returns
+    -------
+    bool
+    """
+    return any(isinstance(part, NoWorse) and isinstance(part.than, str) for part in constraint.bounds)
+
+
+def with_reference(constraint: Constraint, unconstrained: CellRates | ActionRates) -> Constraint:
     """A requirement with the rates of the best rule without it, where these are its reference.
 
     Parameters
     ----------
     constraint : Constraint
-    unconstrained : CellRates
+    unconstrained : CellRates or ActionRates
 
     Returns
     -------

@@ -150,6 +150,7 @@ def cell_rates(
     pos_label: Any = None,
     missing: Missing = "error",
     min_size: int = 0,
+    actions: Any = None,
 ) -> CellRates:
     """Count decisions by group and label, in one pass.
 
@@ -172,10 +173,13 @@ def cell_rates(
         ``groups.excluded`` then records how many.
     min_size : int, default=0
         Groups with fewer rows are pooled; see :meth:`Groups.fit`.
+    actions : Costs or sequence, default=None
+        For decisions among several actions, as :func:`evenhand.audit` takes them.
 
     Returns
     -------
     CellRates
+        With `actions`, :class:`~evenhand.requirements.action_rates.ActionRates`.
 
     Examples
     --------
@@ -186,16 +190,20 @@ def cell_rates(
     >>> counted.risk()
     0.25
     """
-    decisions = read_rows(
-        y_true,
-        y_pred,
-        sensitive_features,
-        control_features=control_features,
-        sample_weight=sample_weight,
-        pos_label=pos_label,
-        missing=missing,
-        min_size=min_size,
-    )
+    settings = {
+        "control_features": control_features,
+        "sample_weight": sample_weight,
+        "missing": missing,
+        "min_size": min_size,
+    }
+    if actions is not None:
+        from evenhand.requirements.actions import count_actions  # noqa: PLC0415  (its requirements count)
+
+        if pos_label is not None:
+            raise InputError("several actions have no positive label: leave out pos_label.")
+        counted: Any = count_actions(y_true, y_pred, sensitive_features, actions, **settings)
+        return counted  # type: ignore[no-any-return]
+    decisions = read_rows(y_true, y_pred, sensitive_features, pos_label=pos_label, **settings)
     groups, positive, weights = decisions.groups, decisions.positive, decisions.weights
 
     def columns(rows: slice) -> tuple[NDArray[Any] | None, NDArray[Any]]:

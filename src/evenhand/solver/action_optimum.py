@@ -16,7 +16,7 @@ from scipy.sparse import coo_array, csr_array, hstack
 
 from evenhand.solver.action_rows import ActionRows, Floats
 from evenhand.solver.conflict import Conflict
-from evenhand.solver.dense import DenseRows, collapsed, tie_width
+from evenhand.solver.dense import DenseRows, collapsed, row_hashes, tie_width
 from evenhand.solver.finish import Finish
 from evenhand.solver.linear import METHODS, Method, Program, snapped
 from evenhand.solver.optimize import Accepted, Optimum, Search, bound_scale, repeats, widened
@@ -28,7 +28,7 @@ Score = Callable[[Floats], Floats]
 """The second score of each action, shape (n, K), from the columns of rows."""
 
 _SMALL = 200  # rows that a linear program takes all at once
-_LARGEST = 100_000  # variables of a linear program of all rows, which takes a minute
+_LARGEST = 250_000  # variables of a linear program of all distinct rows, which takes a minute or two
 _PRICES = (1e3, 1e6)  # as in optimize.py
 _SLIGHT = 1e-4  # a violation that too few rows explain
 _NOISE = 1e-13
@@ -89,8 +89,26 @@ def find_conflict(rows: ActionRows, problem: Problem, *, most: int = _CONFLICT_R
     return Conflict.of(rows, only_bounds, found)
 
 
+def _centred(rows: ActionRows, problem: Problem) -> Problem:
+    """The same bounds without what no choice of actions changes, such as the sum of the rates of all actions.
+
+    Of each column of the rows, that is a multiple of its mass. On a sample of rows it is another number, and
+    no multipliers could make up for that.
+    """
+    J, size = len(problem.lo), rows.width * rows.n_actions
+    tables = problem.A[:, :size].reshape(J, rows.width, rows.n_actions)
+    same = tables.mean(axis=2)
+    moved = tables - same[:, :, None]
+    moved[np.abs(moved) <= _NOISE * np.abs(tables).max(axis=2, keepdims=True)] = 0.0
+    A = problem.A.copy()
+    A[:, :size] = moved.reshape(J, size)
+    fixed = same @ rows.masses
+    return replace(problem, A=A, lo=problem.lo - fixed, hi=problem.hi - fixed)
+
+
 def _without_noise(rows: ActionRows, problem: Problem) -> Problem:
     """Drop bounds below rounding error, as :func:`evenhand.solver.optimize.without_noise` does."""
+    problem = _centred(rows, problem)
     sample = cast("ActionRows", rows.sample(_CONFLICT_ROWS))
     effect, terms = sample.effects(problem.A, slice(None))
     slight = np.flatnonzero((effect <= _NOISE * terms) & problem.A.any(axis=1))
@@ -114,7 +132,10 @@ def _attempts(rows: ActionRows, problem: Problem) -> Iterator[Optimum]:
     point = np.zeros(len(problem.lo))
     if rows.n_rows > _SMALL:
         yield from search.rounds(point, warm=False)
-    if rows.n_rows * rows.n_actions > _LARGEST:
+    count = rows.n_rows
+    if count * rows.n_actions > _LARGEST:
+        count = len(np.unique(row_hashes(rows.take(slice(None)))))
+    if count * rows.n_actions > _LARGEST:
         return
     everything = rows.near(search.scaled.direction(point), rows.n_rows)
     for method in METHODS:

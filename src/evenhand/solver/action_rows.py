@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.dense import DenseRows, Index, exact_sum
+from evenhand.solver.dense import DenseRows, Index, exact_sum, tie_width
 from evenhand.solver.oracle import Smoothed, Totals, Vector
 
 Floats = NDArray[np.float64]
@@ -110,6 +110,13 @@ class ActionRows(DenseRows):
     def n_columns(self) -> int:
         """Length of the sums."""
         return self.width * self.n_actions + (self.own_scores is not None) + self.scalars
+
+    @property
+    def masses(self) -> Vector:
+        """Sums of the columns of all rows, whatever their actions."""
+        size = self.width * self.n_actions
+        held = exact_sum([self.weights_of(where) @ self.take(where) for where in self.blocks()])
+        return np.asarray(held + self.base[:size].reshape(self.width, -1).sum(axis=1))
 
     def values_of(self, index: Index, v: Vector) -> tuple[Floats, Floats]:
         """Some rows, and h of each of their actions, shape (K, k)."""
@@ -252,7 +259,10 @@ class ActionRows(DenseRows):
             parts.append(self._sums(block, shares * weights, where))
         sums = exact_sum(parts)
         sums[len(v) - self.scalars :] += scalars
-        return Totals(math.fsum(positive), sums, Chosen(best, margins, index, mixtures), 0)
+        ties = margins <= tie_width(v)
+        ties[index] = False
+        chosen = Chosen(best, margins, index, mixtures)
+        return Totals(math.fsum(positive), sums, chosen, int(np.count_nonzero(ties)))
 
     def mixed(self, mixtures: Floats) -> Vector:
         """Sums over all rows with given mixtures, shape (n, K)."""
@@ -300,6 +310,7 @@ def on_simplex(x: Floats) -> Floats:
            [0.   , 0.375],
            [0.   , 0.   ]])
     """
+    x = x - x.max(axis=0)  # projects to the same point, also where 1 is less than the rounding of x
     ordered = -np.sort(-x, axis=0)
     excess = np.cumsum(ordered, axis=0) - 1.0
     rank = np.arange(1, len(x) + 1)[:, None]
