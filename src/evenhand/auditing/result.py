@@ -123,9 +123,9 @@ class Audit:
         Returns
         -------
         dict
-            ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
-            ``absent_not_listed``, ``pooled``, ``merged``, ``randomised``,
-            ``threshold``, ``above_median``, ``proxy``, ``groups``, ``comparisons`` and ``excluded``.
+            ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``, ``pooled``,
+            ``merged``, ``randomised``, ``threshold``, ``above_median``, ``proxy``, ``groups``,
+            ``comparisons`` and ``excluded``.
             Comparisons have their ``strata``, and the ``aggregate``, if control features were given.
         """
         return audit_dict(self)

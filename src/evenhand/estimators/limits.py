@@ -44,7 +44,7 @@ ACTION_LIMITS = {
     "objective": ('`objective` other than "risk"', "choose the costs"),
     "proxy": ("a `Proxy`", "pass sensitive features, with `GroupPolicy(missing=...)` if some are missing"),
     "at_most": ("`predict(at_most=...)`", "use `RateBound(action, at_most=...)` in the requirement"),
-    "reasons": ("`explain(reasons=...)`", "explain the label's model by its own means"),
+    "reasons": ("`explain(reasons=...)`", "explain the label's model with its own tools"),
     "thresholds": (
         "`thresholds_`, unless there are two labels and `aware=True`",
         "use `explain` or `decision_function`",
