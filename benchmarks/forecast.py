@@ -217,16 +217,33 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
     results: dict[str, Any] = {}
     good = [c for c in cells if "failed" not in c]
     results["cells"], results["failed"] = len(good), len(cells) - len(good)
-    tables = {"three tables": list(DATA)[:3], "public coverage": list(DATA)[3:]}
-    for where, names in tables.items():
+    tables = {
+        "three tables": (list(DATA)[:3], "logistic"),
+        "public coverage": (list(DATA)[3:], "logistic"),
+        "boosted trees": (["Adult", "ACS income"], "lightgbm"),
+    }
+    for where, (names, learner) in tables.items():
         for method, notion in product(METHODS, NOTIONS):
             own = [
                 c
                 for c in good
-                if (c["method"], c["notion"]) == (method, notion) and c["data"] in names and c["asked"] > 0
+                if (c["method"], c["notion"], c["learner"]) == (method, notion, learner)
+                and c["data"] in names
+                and c["asked"] > 0
             ]
             if own:
                 results[f"{where}: {method}, {notion}"] = _line(own)
+            if own and method.endswith(", margin"):
+                margins = {tuple(c[key] for key in KEYS if key != "method") for c in own}
+                plain = [
+                    c["corrected"]
+                    for c in good
+                    if c["method"] == method.removesuffix(", margin")
+                    and tuple(c[key] for key in KEYS if key != "method") in margins
+                ]
+                results[f"{where}: {method}, {notion}"]["corrected without it"] = round(
+                    float(np.mean(plain)), 4
+                )
     for way, notion in product(("blind", "aware"), NOTIONS):
         behind = _behind([c for c in good if c["notion"] == notion and c["learner"] == "logistic"], way)
         if behind:
@@ -253,10 +270,12 @@ def _line(own: list[dict[str, Any]]) -> dict[str, Any]:
         for c in own:
             parts.setdefault((c["data"], c["split"]), []).append(c["forecast"] - c["measured"])
         by_split = [np.mean(differences) for differences in parts.values()]
+        several = len(parts) > 1
+        spread = round(float(np.std(by_split, ddof=1) / len(parts) ** 0.5), 4) if several else None
         line |= {
             "forecast for the test rows": round(float(forecast.mean()), 4),
             "forecast minus measured": round(float((forecast - measured).mean()), 4),
-            "its standard error over splits": round(float(np.std(by_split, ddof=1) / len(parts) ** 0.5), 4),
+            "its standard error over splits": spread,
             "mean absolute error": round(float(error), 4),
             "ratio to that of the tolerance": round(float(error / word), 2),
             "correlation": round(float(np.corrcoef(forecast, measured)[0, 1]), 2),
@@ -269,6 +288,10 @@ def _behind(cells: list[dict[str, Any]], way: str) -> list[float]:
     found = []
     for name, size in product(DATA, range(3)):
         own = [c for c in cells if (c["data"], c["size"]) == (name, size)]
+        needed = [(way, asked) for asked in (0.0, *TOLERANCES)]
+        needed += [(f"{way}, margin", asked) for asked in TOLERANCES]
+        there = [{c["split"] for c in own if (c["method"], c["asked"]) == one} for one in needed]
+        own = [c for c in own if c["split"] in set.intersection(*there)]
         curve = [_mean(own, way, asked) for asked in (0.0, *TOLERANCES)]
         points = [_mean(own, f"{way}, margin", asked) for asked in TOLERANCES]
         if any(point is None for point in (*curve, *points)):

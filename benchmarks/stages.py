@@ -25,10 +25,10 @@ class Learned:
     posteriors: LearnedPosteriors
     seed: int
 
-    def solve(self, constraint: Constraint, start: Solution | None = None) -> Solution:
+    def solve(self, constraint: Constraint) -> Solution:
         """The optimum under a requirement."""
         problem = self.posteriors.problem(constraint, self.classifier.cost, self.data.groups)
-        return problem.solve(start=start)
+        return problem.solve()
 
     def rule(self, solution: Solution) -> Rule:
         """The rule for new rows."""

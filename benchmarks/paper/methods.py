@@ -91,9 +91,9 @@ def our_curves(task: Task, asked: list[Asked], **settings: Any) -> Curves:
     for some, learned, posteriors, shared in _learned(task, asked, **settings):
         for one in some:
             start = time.process_time()
-            curve, solution = Curve(fits=learned.posteriors.fits), None
+            curve = Curve(fits=learned.posteriors.fits)
             for tolerance in one.tolerances():
-                solution = learned.solve(one.at(tolerance), start=solution)
+                solution = learned.solve(one.at(tolerance))
                 selection = learned.rule(solution).selection(posteriors)
                 curve.points.append(one.point(judged(task.test, selection)))
             curve.seconds = shared + time.process_time() - start

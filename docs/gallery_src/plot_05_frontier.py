@@ -55,7 +55,7 @@ curve.plot()
 from evenhand.charts import prices_chart
 
 blind = [row for row in curve.price_records() if row["curve"] == "blind"]
-prices_chart(blind, title="What more tolerance would buy, blind")
+prices_chart(blind)
 
 # %%
 # As numbers, on test rows:

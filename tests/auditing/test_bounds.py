@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from tests.auditing.helpers import assert_same, sample
 
 import evenhand as eh
-from evenhand.auditing.tally import rate_changes, tally
+from evenhand.auditing.tally import rate_change, tally
 from evenhand.exceptions import InputError
 from evenhand.guarantee.intervals import clopper_pearson, critical_value
 from evenhand.requirements.bounds import BOUNDED_RATES
@@ -224,8 +224,8 @@ def test_earlier_decisions_are_the_reference_if_there_is_none(rate):
     assert sign * found.value == pytest.approx(-measured.excesses.max())
     assert found.group == measured.worst
     counted = tally(read_rows(Y, DECIDED, FEATURES, before=EARLIER))
-    changes = rate_changes(counted, np.eye(6), critical_value(0.95, 6), clopper_pearson)
-    change = changes["error rate" if rate == "accuracy" else rate]
+    asked = eh.NoWorse("error rate" if rate == "accuracy" else rate).rate_statistic
+    change = rate_change(counted, asked, np.eye(6), critical_value(0.95, 6), clopper_pearson)
     flip = -1 if rate == "accuracy" else 1
     assert [part.value for part in found.distances] == pytest.approx(list(flip * change.value))
     lows = change.low if flip == 1 else -change.high

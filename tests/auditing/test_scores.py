@@ -222,7 +222,7 @@ def test_perfect_separation_has_no_interval():
         ({"y_true": [0, 1, None] * 20}, "y_true .*missing"),
         ({"y_true": [0, 1, 2] * 20}, "y_true"),
         ({"scores": [0.1] * 59}, "differ in their number of rows"),
-        ({"reference": {"g": "C"}}, "no row has g='C'"),
+        ({"reference": {"g": "C"}}, "no group has g='C'"),
         ({"favourable": "up"}, "favourable must be one of"),
         ({"confidence": 1}, "confidence must be strictly between 0 and 1"),
         ({"sensitive_features": {"g": ["A", "B", None] * 20}}, "missing"),

@@ -289,7 +289,7 @@ def test_scores_are_audited_with_or_without_decisions(folder, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--prediction", "apart", "--reference", "sex=m"], "no row has sex='m'. Did you mean 'M'?"),
+        (["--prediction", "apart", "--reference", "sex=m"], "no group has sex='m'. Did you mean 'M'?"),
         (["--prediction", "apart", "--reference", "M"], "--reference must name values of features"),
         (["--prediction", "apart", "--reference", "id=7"], "'id' is not a sensitive feature"),
         (["--prediction", "apart", "--weight", "weight", "--reference", "sex=M"], "audit without --weight"),

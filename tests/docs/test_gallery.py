@@ -181,17 +181,17 @@ def test_in_training(run):
 
 def test_review(run):
     names, printed = run
-    shares = {(row["plan"], row["group"], row["action"]): row["share"] for row in names["table"].to_dicts()}
-    men, women = (shares["capacity alone", f"sex={sex}", "review"] for sex in ("Male", "Female"))
-    assert men > 3 * women
+    shares = {(row["plan"], row["group"], row["action"]): row["share"] for row in names["shares"]}
+    men, women = (shares["capacity alone", sex, "review"] for sex in ("Male", "Female"))
+    assert men > 2 * women
     for plan in ("equal reviews", "all actions equal"):
-        men, women = (shares[plan, f"sex={sex}", "review"] for sex in ("Male", "Female"))
-        assert abs(men - women) < 0.02
-    assert all(solution.certificate.gap < 1e-9 for solution in names["solutions"].values())
-    saved = [price for _, price in printed[-8:]]
+        men, women = (shares[plan, sex, "review"] for sex in ("Male", "Female"))
+        assert abs(men - women) < 0.03
+    assert all(fair.certificate_.gap < 1e-9 for fair in names["classifiers"].values())
+    saved = [price for _, price in printed[-7:]]
     assert saved == sorted(saved, reverse=True)
-    assert saved[-1] == 0.0
-    accuracy = [one["accuracy"] for one in names["prices"]]
+    assert saved[0] > 0.1 > saved[-1] >= 0.0
+    accuracy = [one["accuracy"] for one in names["curve"]]
     assert accuracy == sorted(accuracy)
 
 

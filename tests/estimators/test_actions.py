@@ -51,7 +51,7 @@ def people(n, rng=RNG):
 
 X, TIERS, LOANS = people(6_000)
 NEW, NEW_TIERS, NEW_LOANS = people(12_000)
-PREPARED = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
+PREPARED = make_column_transformer((OneHotEncoder(sparse_output=False), ["town"]), remainder="passthrough")
 
 
 def fitted(y, constraint=PARITY, *, model=None, sensitive=("sex",), rows=slice(None), **settings):

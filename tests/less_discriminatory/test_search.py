@@ -274,7 +274,7 @@ def test_rules_that_infer_groups_are_never_chosen(rows):
         (Linear(WEIGHTS), {"candidates": None}, "pass `estimator`, to train, or `candidates`"),
         (Linear(WEIGHTS), {"margin": 0.0}, "margin must be strictly between 0 and 1"),
         (Linear(WEIGHTS), {"search": ["magic"]}, "search must be one of"),
-        (Linear(WEIGHTS), {"reference": {"sex": "X"}}, "no row has sex='X'"),
+        (Linear(WEIGHTS), {"reference": {"sex": "X"}}, "no group has sex='X'"),
         (Linear(WEIGHTS), {"X": pl.LazyFrame({"a": [1]})}, "collect it first"),
     ],
 )

@@ -12,7 +12,6 @@ from tests.conftest import often
 import evenhand as eh
 from evenhand.exceptions import CertificateError, ConstantScoreWarning, InputError, VacuousConstraintWarning
 from evenhand.groups.groups import Groups
-from evenhand.optimum.problem import FairnessProblem
 from evenhand.requirements.rates import CellRates
 from evenhand.solver import optimize as optimize_module
 
@@ -41,13 +40,6 @@ def test_the_same_call_gives_the_same_answer(posteriors):
     one, two = eh.solve(posteriors, FAIR), eh.solve(posteriors, FAIR)
     assert np.array_equal(one.selection, two.selection)
     assert one.multipliers == two.multipliers
-
-
-def test_an_earlier_solution_is_a_start(posteriors):
-    cold = eh.solve(posteriors, eh.DemographicParity(difference=0.03))
-    wider = FairnessProblem.read(posteriors, eh.DemographicParity(difference=0.03))
-    warm = wider.solve(start=eh.solve(posteriors, FAIR))
-    assert warm.certificate.objective == pytest.approx(cold.certificate.objective, abs=1e-12)
 
 
 def test_float32_rows_and_any_layout_give_the_same_optimum(posteriors):

@@ -26,6 +26,8 @@ def test_scores_are_not_copied():
         ([[0.1, 0.2]], [0], 1, "one column of numbers"),
         (["a", "b"], [0, 1], 2, "eta must be numbers"),
         ([0.1], [0, 1], 2, "eta has 1, codes has 2"),
+        ([0.1], [0], 0, "n_groups must be a positive integer, got 0"),
+        ([0.1], [0], True, "n_groups must be a positive integer, got True"),
     ],
 )
 def test_invalid_scores_are_refused(eta, codes, n_groups, message):

@@ -65,16 +65,6 @@ def test_a_wrong_answer_of_the_linear_program_is_rejected(monkeypatch):
     assert optimize(rows, task, Accepted(1e-9)) is None
 
 
-@pytest.mark.parametrize("n", [5_000, 90_000])
-def test_a_bad_start_leads_to_the_same_optimum(n):
-    rng = np.random.default_rng(4)
-    rows, task = DenseRows(rng.dirichlet(np.ones(6), n), None), problem(rng)
-    cold = optimize(rows, task, Accepted(1e-9))
-    for start in (cold.multipliers, cold.multipliers + 0.3):
-        warm = optimize(rows, task, Accepted(1e-9), start=start)
-        assert warm.certificate.objective == pytest.approx(cold.certificate.objective, abs=1e-12)
-
-
 def test_a_bound_on_a_rare_group_is_not_noise():
     """Its entries are as large as the group is rare, but <A, p> has enough digits all the same."""
     rng = np.random.default_rng(5)

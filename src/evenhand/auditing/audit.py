@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -25,10 +25,10 @@ from evenhand.auditing.proxy_tally import tally_by_proxy
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.rate_bounds import compare_with_bound
 from evenhand.auditing.reference import count_beside
-from evenhand.auditing.result import Audit, StratumAudits
+from evenhand.auditing.result import Audit
 from evenhand.auditing.suppression import hide_small, published
 from evenhand.auditing.tally import Tally, tally
-from evenhand.auditing.within_strata import compare_in_strata
+from evenhand.auditing.within_strata import compare_in_strata, tallies
 from evenhand.data.checks import check_count, check_fraction
 from evenhand.data.labels import read_median
 from evenhand.data.tables import Library, library_of
@@ -38,7 +38,7 @@ from evenhand.groups.proxy import Proxy
 from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import read_rows
-from evenhand.requirements.requirement import Constraint, Requirement
+from evenhand.requirements.requirement import Constraint, Requirement, check_constraint
 
 
 def audit(
@@ -281,12 +281,11 @@ def audit_of(
     strata = None
     if groups.strata is not None:
         plain = None if constraint is None else constraint.within(None)
-        strata = StratumAudits(
-            counted, partial(audit_of, constraint=plain, confidence=confidence, library=library)
-        )
+        settings: dict[str, Any] = {"constraint": plain, "confidence": confidence, "library": library}
+        strata = partial(_audits_of_strata, counted, groups.strata.features, **settings)
     findings = find(counted, confidence)
     excluded = find_excluded(counted, min_count=min_count)
-    absent, left_out = absent_groups(counted, findings)
+    absent = absent_groups(counted, findings[0])
     if min_count:
         findings, shown = hide_small(counted, findings, min_count)
         comparisons = tuple(published(found, shown) for found in comparisons)
@@ -301,7 +300,6 @@ def audit_of(
         weighted=counted.weighted,
         compared=counted.compared,
         min_count=min_count,
-        absent_not_listed=left_out,
         pooled=tuple(one.without_counts() if min_count else one for one in groups.pooled_groups),
         merged=groups.merged,
         randomised=counted.randomised,
@@ -313,6 +311,19 @@ def audit_of(
     return Audit(terms, (*findings, *absent), comparisons, library, excluded, people, strata, beside)
 
 
+def _audits_of_strata(counted: Tally, controls: Sequence[str], **settings: Any) -> dict[str, Audit]:
+    """The audit of each stratum by its name; a second one of the same text is marked, such as "1"."""
+    found: dict[str, Audit] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousConstraintWarning)  # comparisons within strata say where
+        for stratum, inside in tallies(counted, controls):
+            name = str(stratum.name)
+            while name in found:
+                name += " (2)"
+            found[name] = audit_of(inside, **settings)
+    return found
+
+
 def _check_settings(
     constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any, *, actions: bool
 ) -> None:
@@ -321,12 +332,7 @@ def _check_settings(
     check_count("min_size", min_size)
     check_count("min_count", min_count)
     if constraint is not None:
-        if not isinstance(constraint, Constraint):
-            raise InputError(
-                "constraint must be a requirement such as DemographicParity(difference=0.05), got "
-                f"{type(constraint).__name__}."
-            )
-        constraint.check(None, actions=actions)
+        check_constraint(constraint, actions=actions)
     if threshold is not None and not (isinstance(threshold, str) and threshold == "median"):
         number = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
         if not (number and math.isfinite(threshold)):

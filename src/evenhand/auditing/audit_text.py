@@ -122,7 +122,7 @@ def _by_group(audit: Audit, header: list[str], cell: Callable[[Finding, str], st
     """A table with one line per group, and a cell for each name in the header; a long one is cut."""
     shown = audit.groups[:_MOST_LINES]
     lines = [[_short(group.group), *(cell(group, name) for name in header[1:])] for group in shown]
-    left_out = len(audit.groups) - len(shown) + audit.terms.absent_not_listed
+    left_out = len(audit.groups) - len(shown)
     return _Block([header, *lines], notes=[f"and {left_out:,} more: see to_frame()"] if left_out else [])
 
 

@@ -21,6 +21,7 @@ from evenhand.auditing.tally import Tally
 from evenhand.display.notebook import ShownAsTable
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
+from evenhand.groups.strata import nothing_to_compare
 from evenhand.guarantee.intervals import Estimate
 from evenhand.requirements.measurement import Measure, Measurement
 from evenhand.requirements.notions import NOTIONS, DemographicParity, Notion
@@ -129,13 +130,6 @@ class Comparison(ShownAsTable):
     aggregate: Comparison | None = None
     side: str | None = None
 
-    @property
-    def who(self) -> str:
-        """The group in which it is attained and, of a ratio, whose: "sex=F (refused)"; empty without one."""
-        if self.group is None:
-            return ""
-        return f"{str(self.group) or 'everyone'}{f' ({self.side})' if self.side else ''}"
-
     def _table(self) -> tuple[str, Sequence[str], list[tuple[str, str, str]]]:
         verdict = "" if self.verdict is None else f", {self.verdict}"
         headings = ["group", "statistic", "value [interval]"]
@@ -218,7 +212,9 @@ def all_notions(groups: Groups, *, labelled: bool) -> Iterator[Notion]:
                 yield kind(ratio=1.0, groups=mode)
 
 
-def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = True) -> Comparison:
+def compare(
+    notion: Notion, counted: Tally, confidence: float, *, family: Members | None = None, judge: bool = True
+) -> Comparison:
     """Compare each group with all rows, or with the group that has the highest rate.
 
     All rows contain the group, so the gap is written as q - q_g = (1 - pi)(q_r - q_g), a function of three
@@ -232,6 +228,8 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
     counted : Tally
     confidence : float
         Of the interval as a whole.
+    family : Members, default=None
+        The groups; None stands for those of the notion.
     judge : bool, default=True
         Whether to compare with the notion's tolerance; otherwise there is no verdict.
 
@@ -239,9 +237,47 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
     -------
     Comparison
     """
-    alone = counted.groups.is_one_group(notion.groups)
-    family = counted.groups.members(notion.groups)
-    return _compare(notion, counted, family, confidence, alone=alone, judge=judge)
+    family = counted.groups.members(notion.groups) if family is None else family
+    measured: Sequence[Measurement]
+    if isinstance(counted, ProxyTally):
+        measured, found = counted.measure(notion, family, confidence)
+    else:
+        measured = notion.measure_in(family, counted.rates)
+        found = distances(notion, counted, family, confidence)
+    by_difference, tolerance = notion.compares_by == "difference", notion.tolerance if judge else None
+    reach = max(part.range[1] for part in notion.statistics)
+    undefined = tuple(dict.fromkeys(name for part in measured for name in part.undefined))
+    blind = bool(undefined) or nothing_to_compare(family.names)
+    lows, highs = np.concatenate([(part.low, part.high) for part in found], axis=1)
+    if by_difference:
+        low = max(0.0, float(np.fmax.reduce(np.fmax(lows, -highs), initial=0.0)))  # not -0.0
+        high = reach if blind else min(reach, float(np.fmax.reduce(np.fmax(-lows, highs), initial=0.0)))
+    else:
+        low = 0.0 if blind else float(np.fmin.reduce(lows, initial=1.0))
+        high = float(np.fmin.reduce(highs, initial=1.0))
+    known = [part for part in measured if not math.isnan(part.value)]
+    worst = (max if by_difference else min)(known or measured, key=lambda part: part.value)
+    return Comparison(
+        notion=notion.label,
+        measure=notion.compares_by,
+        groups=notion.groups,
+        value=worst.value,
+        low=low,
+        high=high,
+        statistic=worst.statistic if known else None,
+        group=worst.worst,
+        reference=worst.reference,
+        tolerance=tolerance,
+        verdict=judged(notion.compares_by, tolerance, low, high),
+        undefined=undefined,
+        distances=tuple(
+            distance
+            for part, estimate in zip(measured, found, strict=True)
+            for distance in listed(part.statistic, part.names, estimate)
+        ),
+        against=notion.against if isinstance(notion.against, str) else "named",
+        side=worst.side,
+    )
 
 
 def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
@@ -263,101 +299,14 @@ def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
     tuple of Comparison
         All combinations, then each feature; with a single feature, only that.
     """
-    found = []
-    for what, family in rule_families(counted.groups):
-        one = _compare(FOUR_FIFTHS_RULE, counted, family, confidence, alone=len(family.names) == 1)
-        found.append(replace(one, notion=FOUR_FIFTHS, groups=what))
-    return tuple(found)
-
-
-def rule_families(groups: Groups) -> Iterator[tuple[str, Members]]:
-    """The groups that the four-fifths rule compares: all combinations, then the values of each feature."""
+    groups, families = counted.groups, dict[str, Members]()
     if len(groups.features) > 1:
-        yield "intersectional", groups.members("intersectional")
-    for feature in () if groups.merged else groups.features:  # they cannot be recovered from merged ones
-        yield feature, groups.members_of(feature)
-
-
-def _compare(
-    notion: Notion, counted: Tally, family: Members, confidence: float, *, alone: bool, judge: bool = True
-) -> Comparison:
-    if isinstance(counted, ProxyTally):
-        return concluded(notion, *counted.measure(notion, family, confidence), alone=alone, judge=judge)
-    measured = notion.measure_in(family, counted.rates)
-    found = distances(
-        notion.statistics,
-        counted,
-        family,
-        measure=notion.compares_by,
-        against=notion.against,
-        confidence=confidence,
-        places=notion.places(family),
-    )
-    reach = max(counted.share(part, family.matrix).width for part in notion.statistics)
-    return concluded(notion, measured, found, reach=reach, alone=alone, judge=judge)
-
-
-def concluded(
-    notion: Notion,
-    measured: Sequence[Measurement],
-    found: Sequence[Estimate],
-    *,
-    reach: float = 1.0,
-    alone: bool = False,
-    judge: bool = True,
-) -> Comparison:
-    """The comparison by a notion, with the interval of the worst group.
-
-    Parameters
-    ----------
-    notion : Notion
-    measured : sequence of Measurement
-        One per statistic.
-    found : sequence of Estimate
-        The distances of all groups, for each statistic.
-    reach : float, default=1.0
-        The largest difference that is possible.
-    alone : bool, default=False
-        Whether there is only one group.
-    judge : bool, default=True
-        Whether to compare with the notion's tolerance; otherwise there is no verdict.
-
-    Returns
-    -------
-    Comparison
-    """
-    blind = alone or any(part.undefined for part in measured)
-    lows, highs = np.concatenate([(part.low, part.high) for part in found], axis=1)
-    if notion.compares_by == "difference":
-        low = max(0.0, float(np.fmax.reduce(np.fmax(lows, -highs), initial=0.0)))  # not -0.0
-        high = reach if blind else min(reach, float(np.fmax.reduce(np.fmax(-lows, highs), initial=0.0)))
-    else:
-        low = 0.0 if blind else float(np.fmin.reduce(lows, initial=1.0))
-        high = float(np.fmin.reduce(highs, initial=1.0))
-    known = [part for part in measured if not math.isnan(part.value)]
-    most = max if notion.compares_by == "difference" else min
-    worst = most(known, key=lambda part: part.value, default=None)
-    tolerance = notion.tolerance if judge else None
-    return Comparison(
-        notion=notion.label,
-        measure=notion.compares_by,
-        groups=notion.groups,
-        value=math.nan if worst is None else worst.value,
-        low=low,
-        high=high,
-        statistic=None if worst is None else worst.statistic,
-        group=None if worst is None else worst.worst,
-        reference=None if worst is None else worst.reference,
-        tolerance=tolerance,
-        verdict=judged(notion.compares_by, tolerance, low, high),
-        undefined=tuple(dict.fromkeys(name for part in measured for name in part.undefined)),
-        distances=tuple(
-            distance
-            for part, estimate in zip(measured, found, strict=True)
-            for distance in listed(part.statistic, part.names, estimate)
-        ),
-        against=notion.against if isinstance(notion.against, str) else "named",
-        side=None if worst is None else worst.side,
+        families["intersectional"] = groups.members("intersectional")
+    if not groups.merged:  # single features cannot be recovered from merged combinations
+        families |= {feature: groups.members_of(feature) for feature in groups.features}
+    return tuple(
+        replace(compare(FOUR_FIFTHS_RULE, counted, confidence, family=one), notion=FOUR_FIFTHS, groups=what)
+        for what, one in families.items()
     )
 
 

@@ -7,8 +7,7 @@ Exact limits of the shares are combined by the method of variance estimates reco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,48 +21,36 @@ from evenhand.guarantee.intervals import (
     gap,
     quotient,
 )
-from evenhand.requirements.measurement import Against, Measure
+from evenhand.requirements.measurement import Measure
+from evenhand.requirements.notions import Notion
 from evenhand.requirements.statistic import Statistic
 
 
-def distances(
-    statistics: tuple[Statistic, ...],
-    counted: Tally,
-    family: Members,
-    *,
-    measure: Measure,
-    against: Against,
-    confidence: float,
-    places: Sequence[int] = (),
-) -> list[Estimate]:
-    """Distances of all groups, for each statistic, with limits that hold simultaneously.
+def distances(notion: Notion, counted: Tally, family: Members, confidence: float) -> list[Estimate]:
+    """Distances of all groups, for each statistic of a notion, with limits that hold simultaneously.
 
     Parameters
     ----------
-    statistics : tuple of Statistic
+    notion : Notion
     counted : Tally
     family : Members
         The groups.
-    measure : {"difference", "ratio"}
-    against : {"population", "groups"} or mapping
     confidence : float
         Of all limits together.
-    places : sequence of int, default=()
-        The place of the named group that each is compared with.
 
     Returns
     -------
     list of Estimate
         See :class:`evenhand.auditing.comparison.Distance`.
     """
-    number, make = (_pairs, _from_highest) if against == "groups" else (_splits, _from_everyone)
-    if places:
-        number, make = partial(_compared, places=places), partial(_from_named, places=places)
-    z = critical_value(confidence, sum(number(part, counted, family) for part in statistics))
-    return [make(part, counted, family, z, measure) for part in statistics]
+    number, make = (_pairs, _from_highest) if notion.against == "groups" else (_splits, _from_everyone)
+    if isinstance(notion.against, Mapping):
+        number, make = _compared, _from_named
+    z = critical_value(confidence, sum(number(part, notion, counted, family) for part in notion.statistics))
+    return [make(part, notion, counted, family, z) for part in notion.statistics]
 
 
-def _splits(statistic: Statistic, counted: Tally, family: Members) -> int:
+def _splits(statistic: Statistic, notion: Notion, counted: Tally, family: Members) -> int:  # noqa: ARG001
     """Number of distinct splits of the rows into a group and the rest; women and men are one split."""
     known = (np.array(statistic.mask) * counted.rates.mass).sum(axis=1) > 0
     groups = family.matrix[:, known]
@@ -73,14 +60,14 @@ def _splits(statistic: Statistic, counted: Tally, family: Members) -> int:
 
 
 def _from_everyone(
-    statistic: Statistic, counted: Tally, family: Members, z: float, measure: Measure
+    statistic: Statistic, notion: Notion, counted: Tally, family: Members, z: float
 ) -> Estimate:
     inside, outside = counted.share(statistic, family.matrix), counted.share(statistic, ~family.matrix)
     everyone = counted.share(statistic, np.ones((1, family.matrix.shape[1])))
     size = _part(inside, outside, everyone, weighted=counted.weighted)
     own, rest, part = (share.estimate(z, clopper_pearson) for share in (inside, outside, size))
     alone = (inside.mass > 0) & (outside.mass == 0)
-    if measure == "difference":
+    if notion.compares_by == "difference":
         found = gap(own, rest, part)
         return Estimate(*(np.where(alone, 0.0, -x) for x in (found.value, found.high, found.low)))
     up, down = quotient(own, rest, part), quotient(own.complement, rest.complement, part)
@@ -95,30 +82,23 @@ def _part(own: Share, rest: Share, everyone: Share, *, weighted: bool) -> Share:
     return Share(everyone.mass, everyone.squares, value, spread=spread)
 
 
-def _compared(statistic: Statistic, counted: Tally, family: Members, *, places: Sequence[int]) -> int:
+def _compared(statistic: Statistic, notion: Notion, counted: Tally, family: Members) -> int:
     """Number of groups that are compared with a named one."""
     known = counted.share(statistic, family.matrix).mass > 0
-    return max(1, sum(bool(known[own]) and own != place for own, place in enumerate(places)))
+    return max(1, sum(bool(known[own]) and own != place for own, place in enumerate(notion.places(family))))
 
 
-def _from_named(  # the tally, the groups and how they are compared
-    statistic: Statistic,
-    counted: Tally,
-    family: Members,
-    z: float,
-    measure: Measure,
-    *,
-    places: Sequence[int],
-) -> Estimate:
+def _from_named(statistic: Statistic, notion: Notion, counted: Tally, family: Members, z: float) -> Estimate:
     rates = counted.share(statistic, family.matrix).estimate(z, clopper_pearson)
+    places = notion.places(family)
     named = Estimate(*(end[list(places)] for end in (rates.value, rates.low, rates.high)))
-    by, itself = (difference, 0.0) if measure == "difference" else (quotient, 1.0)
+    by, itself = (difference, 0.0) if notion.compares_by == "difference" else (quotient, 1.0)
     found = by(rates, named)
     alone = (np.asarray(places) == np.arange(len(places))) & ~np.isnan(rates.value)
     return Estimate(*(np.where(alone, itself, end) for end in (found.value, found.low, found.high)))
 
 
-def _pairs(statistic: Statistic, counted: Tally, family: Members) -> int:
+def _pairs(statistic: Statistic, notion: Notion, counted: Tally, family: Members) -> int:  # noqa: ARG001
     """Number of pairs of groups that are compared: those of the same features."""
     known = counted.share(statistic, family.matrix).mass > 0
     sizes = Counter(name.features for name, there in zip(family.names, known, strict=True) if there)
@@ -126,10 +106,10 @@ def _pairs(statistic: Statistic, counted: Tally, family: Members) -> int:
 
 
 def _from_highest(
-    statistic: Statistic, counted: Tally, family: Members, z: float, measure: Measure
+    statistic: Statistic, notion: Notion, counted: Tally, family: Members, z: float
 ) -> Estimate:
     rates = counted.share(statistic, family.matrix).estimate(z, clopper_pearson)
-    return smallest_of_pairs(family.names, rates, rates, measure)
+    return smallest_of_pairs(family.names, rates, rates, notion.compares_by)
 
 
 def smallest_of_pairs(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.tally import REPORTED, Tally, cross_tabulate, rate_changes
+from evenhand.auditing.tally import REPORTED, Tally, cross_tabulate, rate_change
 from evenhand.exceptions import InputError
-from evenhand.groups.groups import POOLED, GroupName, Groups, Members
+from evenhand.groups.groups import GroupName, Groups, Members
 from evenhand.groups.pooling import Pooled
 from evenhand.guarantee.intervals import Estimate, critical_value
 from evenhand.requirements.bounds import bounded_groups
@@ -93,8 +93,6 @@ class Terms:
         Whether labels, weights and earlier predictions were given.
     min_count : int
         Smaller counts are left out; 0 leaves out nothing.
-    absent_not_listed : int
-        Number of combinations that never occur, beyond the thousand that are listed.
     pooled : tuple of Pooled
         Pooled groups and their members.
     merged : bool
@@ -117,7 +115,6 @@ class Terms:
     weighted: bool
     compared: bool = False
     min_count: int = 0
-    absent_not_listed: int = 0
     pooled: tuple[Pooled, ...] = ()
     merged: bool = False
     randomised: bool = False
@@ -161,26 +158,14 @@ class Terms:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class ReportedGroups:
-    """All groups that are reported, all rows first."""
-
-    kinds: list[Kind]
-    names: list[GroupName]
-    members: NDArray[np.bool_]
-
-
-def reported_groups(groups: Groups) -> ReportedGroups:
+def reported_groups(groups: Groups) -> Members:
     """All rows, each value of each feature, and each combination; of a single feature, its values once."""
-    parts: dict[Kind, Members] = {"everyone": bounded_groups(groups, "population")}
+    parts = [bounded_groups(groups, "population")]
     if len(groups.features) > 1 and not groups.merged:
-        parts["independent"] = groups.members("independent")
-    parts["intersectional"] = groups.members("intersectional")
-    return ReportedGroups(
-        [kind for kind, part in parts.items() for _ in part.names],
-        [name for part in parts.values() for name in part.names],
-        np.concatenate([part.matrix for part in parts.values()]),
-    )
+        parts.append(groups.members("independent"))
+    parts.append(groups.members("intersectional"))
+    names = tuple(name for part in parts for name in part.names)
+    return Members(names, np.concatenate([part.matrix for part in parts]))
 
 
 def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
@@ -199,33 +184,30 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
     """
     z = critical_value(confidence)
     family = reported_groups(counted.groups)
-    labelled = counted.labelled
-    rates = {
-        statistic.name: _listed(counted.share(statistic, family.members).estimate(z))
-        for statistic in REPORTED
-        if labelled or not statistic.needs_labels
-    }
-    rows = (family.members @ counted.rows).round(6)  # without rounding errors of sums of probabilities
-    selected = (family.members @ counted.selected).sum(axis=1).round(6)
-    changes = _changes(counted, family.members, z) if counted.compared else None
+    members, features = family.matrix, len(counted.groups.features)
+    kinds: dict[int, Kind] = {0: "everyone", features: "intersectional"}
+    rates = {part.name: _listed(counted.share(part, members).estimate(z)) for part in counted.reported}
+    rows = (members @ counted.rows).round(6)  # without rounding errors of sums of probabilities
+    selected = (members @ counted.selected).sum(axis=1).round(6)
+    changes = _changes(counted, members, z) if counted.compared else None
     return tuple(
         Finding(
-            kind=kind,
+            kind=kinds.get(len(name.features), "independent"),
             group=name,
             rows=round(float(rows[k].sum()), 6),
-            positives=float(rows[k, 1]) if labelled else None,
+            positives=float(rows[k, 1]) if counted.labelled else None,
             selected=float(selected[k]),
             rates={rate: values[k] for rate, values in rates.items()},
             change=changes[k] if changes else None,
         )
-        for k, (kind, name) in enumerate(zip(family.kinds, family.names, strict=True))
+        for k, name in enumerate(family.names)
     )
 
 
 def _changes(counted: Tally, members: NDArray[np.bool_], z: float) -> list[Change]:
     rows = (members @ counted.rows).sum(axis=1)
     _, down, up, _ = ((members @ part).sum(axis=1) for part in cross_tabulate(counted.sums[0]))
-    rates = {name: _listed(found) for name, found in rate_changes(counted, members, z).items()}
+    rates = {part.name: _listed(rate_change(counted, part, members, z)) for part in counted.reported}
     return [
         Change(
             up=float(up[k]),
@@ -242,33 +224,17 @@ def _listed(found: Estimate) -> list[Rate]:
     return [Rate(*limits) for limits in columns]
 
 
-def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[Finding, ...], int]:
-    """Combinations of occurring values that no row has, and the number of those not listed.
-
-    Returns
-    -------
-    listed : tuple of Finding
-        At most a thousand, with no rows and undefined rates.
-    left_out : int
-    """
-    groups = counted.groups
-    undefined = Rate(math.nan, math.nan, math.nan)
-    like = findings[0]
-    change = None
+def absent_groups(counted: Tally, like: Finding) -> tuple[Finding, ...]:
+    """Combinations of occurring values that no row has, at most a thousand, with undefined rates."""
+    undefined, change = Rate(math.nan, math.nan, math.nan), None
     if like.change is not None:
         change = Change(0.0, 0.0, 0.0, dict.fromkeys(like.change.rates, undefined))
-    keys: Iterator[tuple[object, ...]] = groups.absent()
-    rates = dict.fromkeys(like.rates, undefined)
+    features, rates = counted.groups.features, dict.fromkeys(like.rates, undefined)
     positives = 0.0 if counted.labelled else None
-    listed = tuple(
-        Finding("intersectional", GroupName(groups.features, key), 0.0, positives, 0.0, rates, change)
-        for key in itertools.islice(keys, _MOST_ABSENT)
+    return tuple(
+        Finding("intersectional", GroupName(features, key), 0.0, positives, 0.0, rates, change)
+        for key in itertools.islice(counted.groups.absent(), _MOST_ABSENT)
     )
-    if len(listed) < _MOST_ABSENT:
-        return listed, 0
-    present = {*(key for key in groups.keys if POOLED not in key), *groups.pooled}
-    levels = [len(set(column)) for column in zip(*present, strict=True)]
-    return listed, math.prod(levels) - len(present) - _MOST_ABSENT
 
 
 def refuse_uncounted(terms: Terms, what: str) -> None:

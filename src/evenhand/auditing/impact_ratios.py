@@ -14,8 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import compress
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +128,7 @@ class ImpactRatios(FigureTables):
         Of the tables that were audited.
     """
 
-    _tables = MappingProxyType({"groups": ("tables", Category)})
+    _tables: ClassVar = {"groups": ("tables", Category)}
     _headline = "Impact ratios by the rules of New York City's Local Law 144 (6 RCNY 5-301)"
     tables: tuple[CategoryTable, ...]
     people: int
@@ -144,11 +143,6 @@ class ImpactRatios(FigureTables):
     def rate_name(self) -> str:
         """The name of the rates."""
         return "selection rate" if self.median is None else "scoring rate"
-
-    @property
-    def count_name(self) -> str:
-        """The name of the column with the number of people who count towards the rate."""
-        return "selected" if self.median is None else "above median"
 
     def notes(self) -> list[str]:
         """Sentences that belong to the tables: data, definition, what is left out and why, independence."""
@@ -184,7 +178,7 @@ class ImpactRatios(FigureTables):
         """The tables as text, each with its headings first; a star marks what the law does not ask for."""
         columns = {
             "applicants": ("applicants", ","),
-            self.count_name: ("selected", ","),
+            "selected" if self.median is None else "above median": ("selected", ","),
             self.rate_name: ("rate", ".3f"),
             "impact ratio": ("ratio", ".3f"),
             "interval of rate*": ("rate_low rate_high", "limits"),

@@ -12,11 +12,11 @@ import math
 import numpy as np
 
 from evenhand.auditing.comparison import Comparison, Side, judged, listed
-from evenhand.auditing.tally import Tally, rate_changes
+from evenhand.auditing.tally import Tally, rate_change
 from evenhand.groups.groups import Members
 from evenhand.guarantee.intervals import Estimate, clopper_pearson, critical_value
 from evenhand.requirements.bounds import Bound, NoWorse, RateBound, bounded_groups
-from evenhand.requirements.statistic import ACCURACY, ERROR, SelectedShare
+from evenhand.requirements.statistic import SelectedShare
 
 
 def compare_with_bound(bound: RateBound | NoWorse, counted: Tally, confidence: float) -> list[Comparison]:
@@ -51,7 +51,8 @@ def compare_with_bound(bound: RateBound | NoWorse, counted: Tally, confidence: f
             if limit is not None
         ]
     if counted.earlier is not None and isinstance(bound.than, str):
-        bound, change = bound.against(counted.earlier), _change(bound, counted, family, z)
+        bound = bound.against(counted.earlier)
+        change = rate_change(counted, bound.rate_statistic, family.matrix, z, clopper_pearson)
         # The earlier rates are taken as given, so the interval is that of the change.
         rates = Estimate(rates.value, rates.value - change.below, rates.value + change.above)
     [measured] = bound.measure(counted.rates)
@@ -59,15 +60,6 @@ def compare_with_bound(bound: RateBound | NoWorse, counted: Tally, confidence: f
     limits = measured.at_least if bound.more_is_better else measured.at_most
     above, ends = rates.moved(-limits, 1.0), (-share.width, share.width)
     return [_compared(bound, family, side, 0.0, above, ends=ends)]
-
-
-def _change(bound: Bound, counted: Tally, family: Members, z: float) -> Estimate:
-    """Change of the rate of each group since the earlier decisions."""
-    found = rate_changes(counted, family.matrix, z, clopper_pearson)
-    if bound.rate_statistic is not ACCURACY:
-        return found[bound.rate_statistic.name]
-    error = found[ERROR.name]
-    return Estimate(-error.value, -error.high, -error.low)
 
 
 def _compared(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,16 +76,9 @@ def reference_families(
             near = near_names(feature, groups.features, "The sensitive features are")
             raise InputError(f"reference: {feature!r} is not a sensitive feature. {near}")
         levels = [level for level in groups.levels(feature) if level is not POOLED]
-        if not isinstance(value, Hashable):
-            raise InputError(f"reference: the value of {feature!r} must be one value, got {value!r}.")
         if value not in levels:
-            rare = value in {key[groups.features.index(feature)] for key in groups.pooled}
-            why = (
-                f"{feature}={value!r} is pooled with other rare values"
-                if rare
-                else (f"no row has {feature}={value!r}")
-            )
-            raise GroupError(f"reference: {why}. {near_names(value, levels, 'Its values are')}")
+            near = near_names(value, levels, "Its values are")
+            raise GroupError(f"reference: no group has {feature}={value!r}. {near}")
     for feature in (name for name in groups.features if name in reference):
         yield _family(groups.members_of(feature), (reference[feature],), rows)
     if len(reference) == len(groups.features) > 1:
@@ -98,7 +91,7 @@ def _family(family: Members, key: tuple[Any, ...], rows: NDArray[np.float64]) ->
     named = GroupName(family.names[0].features, key)
     if named not in family.names:
         others = near_names(named, [str(name) for name in family.names], "The groups are")
-        raise GroupError(f"reference: no row has {named}, or it is pooled with other rare groups. {others}")
+        raise GroupError(f"reference: no group is {named}. {others}")
     place = family.names.index(named)
     found = int(rows[family.matrix[place]].sum())
     if found < SMALLEST_REFERENCE:

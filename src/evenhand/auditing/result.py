@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,9 @@ from evenhand.auditing.impact_ratios import SMALLEST_SHARE, ImpactRatios, impact
 from evenhand.auditing.reference import ReferenceCounts
 from evenhand.auditing.significance import Significance, significance
 from evenhand.auditing.tally import Tally
-from evenhand.auditing.within_strata import tallies
 from evenhand.data.tables import Library
 from evenhand.display.notebook import MOST_ROWS, inline_svg
-from evenhand.display.text import first_of, show
-from evenhand.groups.groups import GroupName
+from evenhand.display.text import show
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +43,8 @@ class Audit:
         Rows that lack a sensitive value and were left out, if there are any.
     counted : Tally or None
         Numbers of people for `impact_ratios`; None if small ones are left out, or groups are probabilities.
-    strata : StratumAudits or None
-        The audit of each stratum, if control features were given.
+    audits_of_strata : callable or None
+        Makes `strata`, if control features were given.
     reference_counts : tuple of ReferenceCounts
         Numbers of people for `significance`; empty without a named reference.
 
@@ -65,8 +64,13 @@ class Audit:
     library: Library | None = None
     excluded: Excluded | None = None
     counted: Tally | None = None
-    strata: StratumAudits | None = None
+    audits_of_strata: Callable[[], dict[str, Audit]] | None = None
     reference_counts: tuple[ReferenceCounts, ...] = ()
+
+    @cached_property
+    def strata(self) -> dict[str, Audit] | None:
+        """The audit of each stratum by its name, made when first asked for; None without control features."""
+        return None if self.audits_of_strata is None else self.audits_of_strata()
 
     def __getitem__(self, notion: str) -> Comparison:
         """The first comparison by the notion, or of the bounded rate, of this name."""
@@ -119,9 +123,9 @@ class Audit:
         Returns
         -------
         dict
-            ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
-            ``absent_not_listed``, ``pooled``, ``merged``, ``randomised``,
-            ``threshold``, ``above_median``, ``proxy``, ``groups``, ``comparisons`` and ``excluded``.
+            ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``, ``pooled``,
+            ``merged``, ``randomised``, ``threshold``, ``above_median``, ``proxy``, ``groups``,
+            ``comparisons`` and ``excluded``.
             Comparisons have their ``strata``, and the ``aggregate``, if control features were given.
         """
         return audit_dict(self)
@@ -267,68 +271,3 @@ class Audit:
         2  everyone  selection rate   0.75
         """
         return audit_table(self, what, backend or self.library)
-
-
-class StratumAudits(Mapping[str, Audit]):
-    """The audit of each stratum, by its name; made when it is asked for.
-
-    If names would be the same, as those of 1 and "1", text in them is quoted: ``level=1`` and ``level='1'``.
-
-    Parameters
-    ----------
-    counted : Tally
-        Of groups within strata.
-    audit : function
-        The audit of the rows of one stratum, from their sums.
-
-    Examples
-    --------
-    >>> from evenhand import audit
-    >>> found = audit(
-    ...     None,
-    ...     [1, 0, 1, 1],
-    ...     {"sex": ["F", "M", "F", "M"]},
-    ...     control_features={"level": ["1", "1", "2", "2"]},
-    ... )
-    >>> list(found.strata)
-    ['level=1', 'level=2']
-    >>> found.strata["level=1"].groups[0].rows
-    2.0
-    """
-
-    def __init__(self, counted: Tally, audit: Callable[[Tally], Audit]) -> None:
-        strata = counted.rates.groups.strata
-        controls = () if strata is None else strata.features
-        parts = list(tallies(counted, controls))
-        names = _texts([stratum.name for stratum, _ in parts])
-        self._parts = {name: inside for name, (_, inside) in zip(names, parts, strict=True)}
-        self._audit = audit
-
-    def __getitem__(self, stratum: str) -> Audit:
-        if str(stratum) not in self._parts:
-            known = first_of(map(repr, self._parts))
-            raise KeyError(f"no stratum {str(stratum)!r} in this audit; there are {known}")
-        return self._audit(self._parts[str(stratum)])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __repr__(self) -> str:
-        return f"<StratumAudits of {len(self):,} strata>"
-
-
-def _texts(names: Sequence[GroupName]) -> list[str]:
-    """The names as text, all of them different."""
-    texts = [str(name) for name in names]
-    if len(set(texts)) == len(texts):
-        return texts
-    return [
-        ", ".join(
-            f"{show(feature)}={show(repr(value) if isinstance(value, str) else value)}"
-            for feature, value in zip(name.features, name.values, strict=True)
-        )
-        for name in names
-    ]

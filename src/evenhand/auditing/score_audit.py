@@ -193,7 +193,7 @@ def _pairs(
     everyone = np.ones(len(codes), np.bool_)
     yield _Pair(family.names[0], everyone, ~everyone)
     if reference is None:
-        for name, members in zip(family.names[1:], family.members[1:], strict=True):
+        for name, members in zip(family.names[1:], family.matrix[1:], strict=True):
             number = sum(other.features == name.features for other in family.names)
             yield _Pair(name, members[codes], ~members[codes], ELSE, number)
         return

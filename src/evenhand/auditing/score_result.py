@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from evenhand.auditing.comparison import group_name
 from evenhand.auditing.figure_tables import FigureTables, lines_of
@@ -160,14 +159,12 @@ class ScoreAudit(FigureTables):
     library : {"pandas", "polars", "pyarrow"} or None
     """
 
-    _tables = MappingProxyType(
-        {
-            "groups": ("groups", GroupScores),
-            "cut-offs": ("cut_offs", CutOff),
-            "calibration": ("bins", Bin),
-            "roc": ("curves", RocPoint),
-        }
-    )
+    _tables: ClassVar = {
+        "groups": ("groups", GroupScores),
+        "cut-offs": ("cut_offs", CutOff),
+        "calibration": ("bins", Bin),
+        "roc": ("curves", RocPoint),
+    }
     groups: tuple[GroupScores, ...]
     cut_offs: tuple[CutOff, ...]
     bins: tuple[Bin, ...]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,7 +142,7 @@ class Significance(FigureTables):
     library : {"pandas", "polars", "pyarrow"} or None
     """
 
-    _tables = MappingProxyType({"groups": ("tests", GroupTest)})
+    _tables: ClassVar = {"groups": ("tests", GroupTest)}
     tests: tuple[GroupTest, ...]
     references: dict[GroupName, dict[str, int]]
     confidence: float

@@ -118,8 +118,8 @@ def hide_small(
     features = dict.fromkeys(name.features for name in family.names[1:])
     families = [np.flatnonzero([name.features == part for name in family.names]) for part in features]
     # Combinations that were pooled are not shown, and must not be revealed by subtraction either.
-    single = family.members[family.members.sum(axis=1) == 1].any(axis=0)
-    every = np.concatenate([family.members, np.eye(len(single), dtype=np.bool_)[~single]])
+    single = family.matrix[family.matrix.sum(axis=1) == 1].any(axis=0)
+    every = np.concatenate([family.matrix, np.eye(len(single), dtype=np.bool_)[~single]])
     shown = np.arange(len(every)) < len(family.names)
     steps = []
     for cells in _cells(counted):

@@ -73,6 +73,11 @@ class Tally:
         return bool(self.sums.shape[1] > 2)
 
     @property
+    def reported(self) -> list[Statistic]:
+        """The rates that are reported of every group: without labels, those that need none."""
+        return [rate for rate in REPORTED if self.labelled or not rate.needs_labels]
+
+    @property
     def earlier(self) -> CellRates | None:
         """Masses and selection rates of the earlier decisions, if there are any."""
         return replace(self.rates, selected=self.sums[1, 2]) if self.compared else None
@@ -270,13 +275,14 @@ def cross_tabulate(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([both, down, up, neither])
 
 
-def rate_changes(
+def rate_change(
     counted: Tally,
+    rate: Statistic,
     members: NDArray[Any],
     z: float,
     interval: Callable[..., Estimate] = wilson,
-) -> dict[str, Estimate]:
-    """Change of each rate in each group: the later one minus the earlier one.
+) -> Estimate:
+    """Change of a rate in each group: the later one minus the earlier one.
 
     The intervals are Newcombe's for paired data; see :func:`evenhand.guarantee.intervals.paired_difference`.
     Both randomised decisions about a row are assumed to use the same random number.
@@ -285,6 +291,7 @@ def rate_changes(
     ----------
     counted : Tally
         With earlier decisions.
+    rate : Statistic
     members : array, shape (G, M)
     z : float
         From :func:`evenhand.guarantee.intervals.critical_value`.
@@ -293,24 +300,21 @@ def rate_changes(
 
     Returns
     -------
-    dict
-        Estimates of shape (G,) by the name of the rate.
+    Estimate
+        Of shape (G,).
     """
-    by_weight, by_square = (cross_tabulate(unit) for unit in counted.sums[1:])
-    found = {}
-    for rate in (one for one in REPORTED if counted.labelled or not one.needs_labels):
-        mass, total = (members @ every @ np.array(rate.mask) for every in counted.sums[1:, 0])
-        both, down, up, neither = (members @ part for part in _of_rate(rate, by_weight))
-        known = np.where(mass > 0, mass, 1.0)
-        change = (up - down) / known
-        spread = None
-        if counted.weighted:
-            # A row contributes -1, 0 or 1 to the change.
-            stayed, lost, won, out = (members @ part for part in _of_rate(rate, by_square))
-            spread = won * (1 - change) ** 2 + lost * (1 + change) ** 2 + (stayed + out) * change**2
-        size = effective_size(mass, total, (up + down) / known - change**2, spread)
-        found[rate.name] = paired_difference(both, down, up, neither, size=size, z=z, interval=interval)
-    return found
+    by_weight, by_square = (_of_rate(rate, cross_tabulate(unit)) for unit in counted.sums[1:])
+    mass, total = (members @ every @ np.array(rate.mask) for every in counted.sums[1:, 0])
+    both, down, up, neither = (members @ part for part in by_weight)
+    known = np.where(mass > 0, mass, 1.0)
+    change = (up - down) / known
+    spread = None
+    if counted.weighted:
+        # A row contributes -1, 0 or 1 to the change.
+        stayed, lost, won, out = (members @ part for part in by_square)
+        spread = won * (1 - change) ** 2 + lost * (1 + change) ** 2 + (stayed + out) * change**2
+    size = effective_size(mass, total, (up + down) / known - change**2, spread)
+    return paired_difference(both, down, up, neither, size=size, z=z, interval=interval)
 
 
 def _of_rate(rate: Statistic, table: Floats) -> Floats:

@@ -25,8 +25,7 @@ def alternatives_chart(
     bound: Iterable[Mapping[str, Any]],
     *,
     margin: float,
-    confidence: float | None = None,
-    title: str = "Alternatives to the incumbent",
+    confidence: float,
 ) -> ChartType:
     """Difference in accuracy against the lowest impact ratio; the bound as a curve.
 
@@ -39,9 +38,8 @@ def alternatives_chart(
         ``margin``, ``impact_ratio``.
     margin : float
         Where a line is drawn.
-    confidence : float, default=None
+    confidence : float
         Of the intervals, for the subtitle.
-    title : str, default="Alternatives to the incumbent"
 
     Returns
     -------
@@ -51,7 +49,8 @@ def alternatives_chart(
     --------
     >>> old = {"name": "incumbent", "kind": "incumbent", "accuracy_difference": 0.0, "impact_ratio": 0.6}
     >>> new = {"name": "new", "kind": "fair", "accuracy_difference": -0.002, "impact_ratio": 0.7}
-    >>> alternatives_chart([old, new], [{"margin": 0.0, "impact_ratio": 0.8}], margin=0.005).description
+    >>> bound = [{"margin": 0.0, "impact_ratio": 0.8}]
+    >>> alternatives_chart([old, new], bound, margin=0.005, confidence=0.95).description
     'Lowest impact ratio and difference in accuracy. incumbent: 0.600 at 0.0000; new: 0.700 at -0.0020.'
     """
     figures = ("accuracy_difference", "impact_ratio")
@@ -92,14 +91,13 @@ def alternatives_chart(
         alt.Chart(table(rows)).mark_point(size=80, filled=True, opacity=0.9).encode(**marks, tooltip=tips),
         text.encode(**place, text="name:N"),
     ]
-    level = "" if confidence is None else f" Bars: {100 * confidence:g} % intervals."
     said = (f"{row['name']}: {row['impact_ratio']:.3f} at {row['accuracy_difference']:.4f}" for row in rows)
     return look.finished(
         alt.layer(*layers).properties(width=560, height=380),
-        title=title,
+        title="Alternatives to the incumbent",
         subtitle=(
             "Black line: the bound, by the learned probabilities. "
-            f"Dashed: {margin:g} less accurate than the incumbent.{level}",
+            f"Dashed: {margin:g} less accurate than the incumbent. Bars: {100 * confidence:g} % intervals.",
         ),
         description=f"Lowest impact ratio and difference in accuracy. {'; '.join(said)}.",
     )

@@ -31,7 +31,6 @@ def frontier_chart(
     x_title: str = "disparity",
     measure: Measure = "difference",
     confidence: float | None = None,
-    title: str = "What fairness costs in accuracy",
 ) -> ChartType:
     """Accuracy against disparity: a curve over the tolerances, and other classifiers as points.
 
@@ -54,7 +53,6 @@ def frontier_chart(
         bound has no fairer side.
     confidence : float, default=None
         Of the intervals, for the subtitle.
-    title : str, default="What fairness costs in accuracy"
 
     Returns
     -------
@@ -79,7 +77,8 @@ def frontier_chart(
     points = [row for row in complete if row["kind"] == "point"]
     curves = [row for row in shown.rows if row["kind"] == "curve"]
     curves.sort(key=lambda row: math.inf if row["order"] is None else row["order"])
-    line = [_expected(row) for row in curves if known(row, *_EXPECTED)]
+    expected = [row for row in curves if known(row, *_EXPECTED)]
+    line = [row | dict(zip(_MEASURED, (row[key] for key in _EXPECTED), strict=True)) for row in expected]
     measured = [row for row in curves if known(row, *_MEASURED)]
     across, up = (
         _reach([*measured, *points, *line], key, limits)
@@ -113,13 +112,14 @@ def frontier_chart(
             )
         ),
     ]
+    level = "" if confidence is None else f", {100 * confidence:g} % intervals"
     return look.finished(
         alt.layer(*layers).properties(width=560, height=380),
-        title=title,
+        title=f"What {'a bound' if measure == 'bound' else 'fairness'} costs in accuracy",
         subtitle=(
             f"{'' if measure == 'bound' else 'Further left is fairer. '}Further up is more accurate.",
             "Curves: optimum by the posteriors." if line else "",
-            f"Points: test rows{_level(complete, confidence)}." if complete else "",
+            f"Points: test rows{level}." if complete else "",
         ),
         description=_sentence(list(dict.fromkeys(row["name"] for row in shown.rows)), complete, x_title),
     )
@@ -143,12 +143,6 @@ def _spaced(rows: list[Row], taken: list[Row], across: float, up: float) -> list
     return chosen
 
 
-def _expected(row: Row) -> Row:
-    """The row at its expected accuracy and disparity."""
-    expected = dict(zip(_MEASURED, (row[key] for key in _EXPECTED), strict=True))
-    return {key: row[key] for key in ("curve", "group", "order")} | expected
-
-
 def _reach(rows: list[Row], key: str, limits: tuple[str, str]) -> list[float]:
     """What an axis should reach: all values, and intervals up to a quarter of their range beyond.
 
@@ -162,13 +156,6 @@ def _reach(rows: list[Row], key: str, limits: tuple[str, str]) -> list[float]:
     return [max(ends[0], low - room), min(ends[1], high + room)]
 
 
-def _level(rows: list[Row], confidence: float | None) -> str:
-    """What the bars of points are, if there are any."""
-    if not any(known(row, *_UP) or known(row, *_ACROSS) for row in rows):
-        return ""
-    return ", with intervals" if confidence is None else f", {100 * confidence:g} % intervals"
-
-
 def _sentence(names: list[str], rows: list[Row], x_title: str) -> str:
     parts = []
     for name in names:
@@ -179,11 +166,7 @@ def _sentence(names: list[str], rows: list[Row], x_title: str) -> str:
 
 
 def prices_chart(
-    records: Iterable[Mapping[str, Any]],
-    *,
-    x_title: str = "tolerance",
-    measure: Measure = "difference",
-    title: str | None = None,
+    records: Iterable[Mapping[str, Any]], *, x_title: str = "tolerance", measure: Measure = "difference"
 ) -> ChartType:
     """Shadow prices over the tolerance: the accuracy gained by 0.01 more, by group.
 
@@ -199,8 +182,6 @@ def prices_chart(
     x_title : str, default="tolerance"
     measure : {"difference", "ratio", "bound"}, default="difference"
         What the tolerance is of. Fairer is on the left.
-    title : str, default=None
-        By default what would gain: more tolerance, a lower ratio or an easier bound.
 
     Returns
     -------
@@ -249,7 +230,7 @@ def prices_chart(
         )
     return look.finished(
         alt.layer(*layers).properties(width=560, height=300),
-        title=title or f"What {easier[1]} would gain",
+        title=f"What {easier[1]} would gain",
         subtitle=(
             "Shadow price of each group. Where it is 0, the group does not limit accuracy.",
             f"Groups that never bind: {len(every - binding)}." if every - binding else "",

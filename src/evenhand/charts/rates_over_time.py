@@ -23,7 +23,6 @@ def history_chart(
     alarm_at: float = 20.0,
     alarm: int | None = None,
     confidence: float | None = None,
-    title: str = "Decisions over time",
 ) -> ChartType:
     """Rates of the groups in each period with their bands, and the evidence against the requirement below.
 
@@ -38,7 +37,6 @@ def history_chart(
         The batch of the alarm.
     confidence : float, default=None
         Of the bands, for the subtitle.
-    title : str, default="Decisions over time"
 
     Returns
     -------
@@ -93,7 +91,7 @@ def history_chart(
     band = "" if confidence is None else f"{100 * confidence:g} % intervals of each period by itself. "
     return look.finished(
         alt.vconcat(*panels, spacing=14),
-        title=title,
+        title="Decisions over time",
         subtitle=(
             f"Bands: {band}" if any(known(row, "low") for row in rows) else "",
             f"Below: evidence against the requirement; an alarm is raised at {alarm_at:g}.",

@@ -129,7 +129,7 @@ def shown_groups(
     *,
     order: Callable[[list[Row]], float | None],
     weight: Callable[[list[Row]], float | None] | None = None,
-    most: int,
+    most: int = 60,
 ) -> Shown:
     """The groups to draw, sorted, with shortened names.
 
@@ -141,7 +141,7 @@ def shown_groups(
         Sort key of the rows of a group, largest first; None comes last.
     weight : callable, default=None
         If there are too many groups, those with the largest weights are drawn; `order` by default.
-    most : int
+    most : int, default=60
         The largest number of groups to draw.
 
     Returns

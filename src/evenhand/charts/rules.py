@@ -14,12 +14,7 @@ from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_gr
 _KINDS = ("without the requirement", "with it")
 
 
-def thresholds_chart(
-    records: Iterable[Mapping[str, Any]],
-    *,
-    title: str = "Score that a person needs to be selected",
-    max_groups: int = 60,
-) -> ChartType:
+def thresholds_chart(records: Iterable[Mapping[str, Any]]) -> ChartType:
     """The threshold of each group, with and without the requirement.
 
     Groups are sorted by threshold. Of more than `max_groups`, those with the largest shift are drawn. An
@@ -29,8 +24,6 @@ def thresholds_chart(
     ----------
     records : iterable of mappings
         ``group``, ``threshold``; optional ``unconstrained``, and ``note``, shown instead of a threshold.
-    title : str, default="Score that a person needs to be selected"
-    max_groups : int, default=60
 
     Returns
     -------
@@ -54,7 +47,6 @@ def thresholds_chart(
         rows,
         order=lambda own: own[0]["threshold"],
         weight=lambda own: None if own[0]["shift"] is None else abs(own[0]["shift"]),
-        most=max_groups,
     )
     there = sorted((row for row in shown.rows if known(row, "threshold")), key=lambda row: row["threshold"])
     for row in there:
@@ -93,7 +85,7 @@ def thresholds_chart(
         sentence = f"The threshold is {low} at the lowest and {high} at the highest."
     return look.finished(
         alt.layer(*layers, data=table(shown.rows)).properties(width=540, height=alt.Step(24)),
-        title=title,
+        title="Score that a person needs to be selected",
         subtitle=(
             "A person is selected if the score is above the threshold of the group.",
             shown.without("groups whose threshold moved less"),
@@ -110,12 +102,7 @@ def _in_words(threshold: float | None) -> str:
     return "no one is selected" if threshold > 0 else "everyone is selected"
 
 
-def weights_chart(
-    records: Iterable[Mapping[str, Any]],
-    *,
-    title: str = "Weight of each group and label in the decision",
-    max_groups: int = 60,
-) -> ChartType:
+def weights_chart(records: Iterable[Mapping[str, Any]]) -> ChartType:
     """The table W of an attribute-blind rule.
 
     A person is selected if the sum of W[group, label] P(group, label given the person) is above 0. Groups
@@ -125,8 +112,6 @@ def weights_chart(
     ----------
     records : iterable of mappings
         ``group``, ``label``, ``weight``.
-    title : str, default="Weight of each group and label in the decision"
-    max_groups : int, default=60
 
     Returns
     -------
@@ -146,7 +131,7 @@ def weights_chart(
     def largest(own: list[Row]) -> float:
         return max((abs(row["weight"]) for row in own if known(row, "weight")), default=0.0)
 
-    shown = shown_groups(rows, order=lambda _: 0.0, weight=largest, most=max_groups)
+    shown = shown_groups(rows, order=lambda _: 0.0, weight=largest)
     top = largest(rows) or 1.0
     for row in shown.rows:
         row["text"] = f"{row['weight']:+.3f}" if known(row, "weight") else NO_VALUE
@@ -178,7 +163,7 @@ def weights_chart(
         sentence = f"Weights go from {' to '.join(ends)}."
     return look.finished(
         alt.layer(*layers, data=table(shown.rows)).properties(width=alt.Step(150), height=alt.Step(26)),
-        title=title,
+        title="Weight of each group and label in the decision",
         subtitle=(
             "A person is selected if the sum of weight times probability of group and label is above 0.",
             "Positive weights favour selection, negative ones count against it.",

@@ -18,12 +18,7 @@ _SIDE, _LARGE = 165, 280
 """Pixels of a panel, and of a panel if there are at most two."""
 
 
-def roc_chart(
-    records: Iterable[Mapping[str, Any]],
-    *,
-    title: str = "Do scores rank people as well in each group?",
-    max_groups: int = 6,
-) -> ChartType:
+def roc_chart(records: Iterable[Mapping[str, Any]], *, max_groups: int = 6) -> ChartType:
     """True- against false-positive rate over all cut-offs, one curve per group.
 
     Parameters
@@ -31,7 +26,6 @@ def roc_chart(
     records : iterable of mappings
         One per group and point, in order: ``group``, ``false_positive_rate``, ``true_positive_rate``;
         optional ``n``, the group's number of people.
-    title : str, default="Do scores rank people as well in each group?"
     max_groups : int, default=6
         The largest are drawn.
 
@@ -57,7 +51,7 @@ def roc_chart(
 
     return look.finished(
         lines.properties(width=380, height=380),
-        title=title,
+        title="Do scores rank people as well in each group?",
         subtitle=(
             "Further up and to the left is better; on the dashed line, scores tell nothing.",
             shown.without("smaller groups"),
@@ -66,22 +60,13 @@ def roc_chart(
     )
 
 
-def cut_off_chart(
-    records: Iterable[Mapping[str, Any]],
-    *,
-    threshold: float = 0.8,
-    title: str = "Impact ratio, wherever the cut-off is",
-    max_groups: int = 6,
-) -> ChartType:
+def cut_off_chart(records: Iterable[Mapping[str, Any]], *, max_groups: int = 6) -> ChartType:
     """Impact ratio of each group by the share of people who are selected.
 
     Parameters
     ----------
     records : iterable of mappings
         One per group and cut-off: ``group``, ``share``, ``impact_ratio``; optional ``n``.
-    threshold : float, default=0.8
-        Where a line is drawn.
-    title : str, default="Impact ratio, wherever the cut-off is"
     max_groups : int, default=6
         The largest are drawn.
 
@@ -98,7 +83,7 @@ def cut_off_chart(
     'Impact ratio by share selected. F: lowest 0.700 at 10%.'
     """
     titles = {"share": "share of all people who are selected", "impact_ratio": "impact ratio"}
-    behind = [(0.0, threshold), (1.0, threshold)]
+    behind = [(0.0, 0.8), (1.0, 0.8)]
     shown, lines = _lines(records, titles, behind, max_groups, ticks=(9, 6), point={"size": 46})
     said = []
     for name in shown.names:
@@ -107,9 +92,9 @@ def cut_off_chart(
         said.append(f"{name}: {lowest}")
     return look.finished(
         lines.properties(width=560, height=320),
-        title=title,
+        title="Impact ratio, wherever the cut-off is",
         subtitle=(
-            f"Rate of a group divided by that of its reference; dashed line: {threshold:g}.",
+            "Rate of a group divided by that of its reference; dashed line: 0.8.",
             shown.without("smaller groups"),
         ),
         description=f"Impact ratio by share selected. {'; '.join(said)}.",

@@ -54,7 +54,13 @@ def run(page: Path) -> Frontier:
     worst = before["demographic parity"]
     _say(f"Furthest from everyone, MD: {_interval(worst)}, {_who(worst.group)}.")
 
-    fair = {name: _fair(TOLERANCES[0], aware=name == "aware") for name in ("blind", "aware")}
+    parity = eh.DemographicParity(difference=TOLERANCES[0])
+    fair = {
+        name: eh.FairPostprocessor(
+            constraint=parity, sensitive_features=_SENSITIVE, aware=name == "aware", verbose=True
+        )
+        for name in ("blind", "aware")
+    }
     curve = eh.frontier(
         fair,
         X[train],
@@ -90,15 +96,6 @@ def run(page: Path) -> Frontier:
         )
     _say(f"Everything as a page, with what each group's tolerance costs and a slider over it: {page}")
     return curve
-
-
-def _fair(tolerance: float, *, aware: bool) -> eh.FairPostprocessor:
-    return eh.FairPostprocessor(
-        constraint=eh.DemographicParity(difference=tolerance),
-        sensitive_features=_SENSITIVE,
-        aware=aware,
-        verbose=True,
-    )
 
 
 def _at(curve: Frontier, name: str, tolerance: float) -> Point:

@@ -64,8 +64,9 @@ def _preprocessing(name: EstimatorName, X: Any) -> Any:
     if name == "logistic":
         of_words = OneHotEncoder(handle_unknown="ignore")
         of_numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
+        others = SimpleImputer()  # scikit-learn 1.6 cannot pass a polars table through beside a sparse matrix
     else:
         of_words = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-        of_numbers = "passthrough"
+        of_numbers = others = "passthrough"
     parts = [("numbers", of_numbers, numbers), ("words", of_words, words)]
-    return ColumnTransformer([part for part in parts if part[2]], remainder="passthrough")
+    return ColumnTransformer([part for part in parts if part[2]], remainder=others)

@@ -70,17 +70,7 @@ def write_junit(
     }
     root = Xml.Element("testsuites")
     suite = Xml.SubElement(root, "testsuite", described)
-    properties = Xml.SubElement(suite, "properties")
-    rows = found.groups[0].rows
-    facts = {
-        "rows": "left out" if rows is None else f"{rows:.0f}",
-        "features": ", ".join(map(show, found.terms.features)),
-        "confidence": f"{found.terms.confidence:g}",
-        "fail_on": fail_on,
-        **({} if found.excluded is None else {"excluded": str(found.excluded)}),
-    }
-    for key, value in facts.items():
-        Xml.SubElement(properties, "property", {"name": key, "value": value})
+    Xml.SubElement(suite, "properties")
     for case, kind in zip(cases, kinds, strict=True):
         about = {"classname": f"evenhand.audit.{case.notion}", "name": case.name, "time": "0"}
         test, message = Xml.SubElement(suite, "testcase", about), f"{case.verdict}: {case.found}"

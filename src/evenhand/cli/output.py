@@ -13,11 +13,6 @@ from evenhand.display.text import show
 from evenhand.exceptions import InputError
 
 
-def visible(text: object) -> str:
-    """Text with control characters made visible: names of files and columns may hold any."""
-    return show(str(text))
-
-
 def print_result(text: object) -> None:
     """Print a result. If the reader has closed the pipe, the command continues without output."""
     try:
@@ -29,7 +24,7 @@ def print_result(text: object) -> None:
 def print_note(text: object) -> None:
     """Print something besides the result to standard error, if that can be written."""
     try:
-        print("\n".join(map(visible, str(text).splitlines())), file=sys.stderr, flush=True)
+        print("\n".join(map(show, str(text).splitlines())), file=sys.stderr, flush=True)
     except OSError:
         discard(sys.stderr)
 

@@ -8,7 +8,6 @@ import csv
 import gzip
 import io
 import itertools
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -39,18 +38,8 @@ def columns_in(path: Path) -> list[str]:
 
 
 def index_columns(path: Path) -> list[str]:
-    """Columns that are the index of a pandas table, which describes no row.
-
-    The metadata of a Parquet file names them; in a CSV file it is a first column without a name.
-    """
-    columns = columns_in(path)
-    if not is_parquet(path):
-        return [name for name in columns[:1] if name == ""]
-    listed: Any = None
-    with contextlib.suppress(pl.exceptions.PolarsError, OSError, ValueError, AttributeError):
-        listed = json.loads(pl.read_parquet_metadata(path).get("pandas", "{}")).get("index_columns")
-    names = listed if isinstance(listed, list) else []
-    return [name for name in columns if name in names or re.fullmatch(r"__index_level_\d+__", name)]
+    """Columns without a name of their own that hold the index of a pandas table, which describes no row."""
+    return [name for name in columns_in(path) if re.fullmatch(r"(__index_level_\d+__)?", name)]
 
 
 def codes_among(path: Path, columns: Sequence[str]) -> list[str]:
@@ -65,12 +54,20 @@ def codes_among(path: Path, columns: Sequence[str]) -> list[str]:
     numbers = [name for name in columns if name in schema and schema[name].is_numeric()]
     if not numbers:
         return []
-    text = pl.col(numbers)
-    padded, merged = text.str.contains(r"^(\+|-?0[0-9])").any(), text.n_unique() > text.cast(float).n_unique()
     with reading(path):
         lazy = pl.scan_csv(path, infer_schema=False, glob=False)
-        found = lazy.select(padded | merged).collect(engine="streaming").row(0, named=True)
-    return [name for name in numbers if found[name] or schema[name] == pl.Int128]
+        codes = lazy.select(_holds_codes(name, schema[name]) for name in numbers)
+        found = codes.collect(engine="streaming").row(0, named=True)
+    return [name for name in numbers if found[name]]
+
+
+def _holds_codes(name: str, kind: pl.DataType) -> pl.Expr:
+    text = pl.col(name)
+    padded, merged = text.str.contains(r"^(\+|-?0[0-9])").any(), text.n_unique() > text.cast(float).n_unique()
+    if not kind.is_integer():
+        return padded | merged
+    beyond = text.is_not_null() & text.cast(pl.Int64, strict=False).is_null()
+    return padded | merged | beyond.any()
 
 
 def read_pieces(

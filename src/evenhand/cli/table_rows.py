@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import polars.selectors as cs
 
 import evenhand as eh
 from evenhand.cli.bands import Bands, GroupColumns, read_bands, refuse_numbers
@@ -241,17 +242,10 @@ def scan_rows(path: Path, columns: list[str], groups: GroupColumns) -> pl.LazyFr
 def identifiers(X: pl.DataFrame) -> list[str]:
     """Columns with a different value in every row, such as account numbers: whole numbers, text or times.
 
-    Some values may be missing. Numbers with decimals are measurements, which always differ.
+    Measurements, which are floats, always differ; so do the values of a few rows by chance.
     """
-    return [column.name for column in X.iter_columns() if _identifies_rows(column.drop_nulls(), len(X))]
-
-
-def _identifies_rows(column: pl.Series, n_rows: int) -> bool:
-    if len(column) <= max(_FEW, 0.9 * n_rows) or column.dtype.is_nested():
-        return False
-    if column.dtype.is_float() and not ((column % 1) == 0).all():
-        return False
-    return column.n_unique() == len(column)
+    exact = X.select(~(cs.float() | cs.nested()))
+    return [column.name for column in exact.iter_columns() if column.n_unique() == len(X) > _FEW]
 
 
 def groups_of_files(

@@ -63,25 +63,23 @@ def gather(client: Client, futures: Sequence[Future]) -> list[Any]:
         return list(client.gather(futures))
 
 
-def computed(client: Client, tasks: Sequence[Any]) -> list[Any]:
-    """Results of delayed tasks, in order.
+def gather_once(client: Client, futures: Sequence[Future]) -> list[Any]:
+    """Results in order, of futures that are released then: after an error nothing further is begun.
 
     Parameters
     ----------
     client : distributed.Client
-    tasks : sequence of Delayed
+    futures : sequence of Future
 
     Returns
     -------
     list
     """
-    with connected(client):
-        futures = client.compute(list(tasks))
     try:
         return gather(client, futures)
     finally:
         for future in futures:
-            future.release()  # after an error nothing further is begun
+            future.release()
 
 
 def sent(client: Client, value: Any) -> Future:

@@ -13,7 +13,7 @@ from dask.sizeof import sizeof
 from distributed import Future
 
 from evenhand.cluster.arrays import Block, by_rows, row_arrays, row_blocks, row_shapes, values
-from evenhand.cluster.client import connected, current_client, finish, gather, unchanged
+from evenhand.cluster.client import connected, current_client, finish, gather, gather_once, unchanged
 from evenhand.exceptions import InputError
 from evenhand.posteriors.posteriors import AnyPosteriors, read_posteriors
 from evenhand.solver.oracle import Vector
@@ -98,11 +98,7 @@ class DaskPartitions:
                 [[() if each is None else (each[k],) for k in numbers] for numbers in together],
                 pure=False,  # every call has keys of its own
             )
-        try:
-            found = gather(self._client, tasks)
-        finally:
-            for task in tasks:
-                task.release()  # after Ctrl-C nothing further is begun
+        found = gather_once(self._client, tasks)
         results = {
             k: one
             for numbers, all_of in zip(together, found, strict=True)

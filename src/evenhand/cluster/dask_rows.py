@@ -21,7 +21,7 @@ from dask.delayed import Delayed
 from distributed import Client, Future
 
 from evenhand.cluster.arrays import aligned
-from evenhand.cluster.client import computed, connected, current_client, gather, sent
+from evenhand.cluster.client import connected, current_client, gather, gather_once, sent
 from evenhand.cluster.dask_partitions import DaskPartitions
 from evenhand.cluster.schema import Schema
 from evenhand.data.batched_table import BatchedTable
@@ -155,11 +155,7 @@ class OnCluster(RowSource):
         def run(folds: Sequence[Any]) -> list[Any]:
             fits = [sent(self.client, fold) for fold in folds]
             tasks = [self.client.submit(operator.call, fit, joined, pure=False) for fit in fits]
-            try:
-                return gather(self.client, tasks)
-            finally:
-                for task in tasks:
-                    task.release()
+            return gather_once(self.client, tasks)
 
         return run
 
@@ -360,7 +356,9 @@ def _count_partitions(client: Client, X: Any, beside: Sequence[Any], reader: Rea
     def counted(X: Any, *, features: bool) -> list[_Count]:
         count = dask.delayed(_count, pure=False, traverse=False)
         pieces = enumerate(_pieces(X, beside))
-        return computed(client, [count(reader, number, features, *given) for number, given in pieces])
+        with connected(client):
+            found = client.compute([count(reader, number, features, *given) for number, given in pieces])
+        return gather_once(client, found)
 
     if isinstance(X, da.Array) or callable(reader.where):
         return counted(X, features=True)

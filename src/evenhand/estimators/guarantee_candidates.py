@@ -110,12 +110,12 @@ class GuaranteeCandidates:
         Requirements that nothing satisfies are left out, which the held-out rows have no part in. A
         randomised decision depends on the features of a row or on an id: both are counted.
         """
-        solution, cells = None, self.held_out.compared_cells
+        cells = self.held_out.compared_cells
         for internal in self._requirements:
-            found = self._solve(internal, solution)
+            found = self._solve(internal)
             if found is None:
                 continue
-            solution, rule = found, self._rule(found)
+            rule = self._rule(found)
             by_features = rule.decide(self._scores, lambda rows: row_keys(self.held_out.X, rows))
             by_id = rule.decide(self._scores, lambda rows: [b"%d" % number for number in rows])
             ways = [by_features, by_id] if (by_features != by_id).any() else [by_features]
@@ -139,7 +139,7 @@ class GuaranteeCandidates:
         sizes = rank_thresholds.count_ranked(labels, self.held_out, groups)
         everyone = rank_thresholds.count_all(labels, learned, self.held_out, groups)
         about = (self.problem.constraint, groups, labels, scores, sizes, everyone)
-        return RankSearch(*about, lambda internal: self._solve(internal, self._loosest))
+        return RankSearch(*about, self._solve)
 
     @cached_property
     def _requirements(self) -> tuple[Constraint, ...]:
@@ -158,10 +158,10 @@ class GuaranteeCandidates:
         cells = self.scored.learned.model.cells(held_out.X, held_out.allowed)
         return data.access.posteriors(data.groups, cells, held_out.codes, held_out.strata)
 
-    def _solve(self, internal: Constraint, start: Solution | None) -> Solution | None:
+    def _solve(self, internal: Constraint) -> Solution | None:
         try:
             # `problem` has warned.
             with warnings.catch_warnings(action="ignore", category=VacuousConstraintWarning):
-                return self.problem.under(internal).solve(start=start, advise=False)
+                return self.problem.under(internal).solve(advise=False)
         except (InfeasibleError, CertificateError):
             return None

@@ -189,7 +189,7 @@ def solve_with_margin(
     def at(errors: float) -> tuple[Solution, Forecast]:
         rates = CellRates(problem.groups, before.worth, before.worth * np.nan_to_num(plain.rates.rates))
         internal = with_margin(asked, rates, float(before.worth.sum()), errors, resolved=problem.constraint)
-        found = problem.under(internal).solve(start=plain, advise=margin != "forecast")
+        found = problem.under(internal).solve(advise=margin != "forecast")
         cost = found.certificate.objective - plain.certificate.objective
         return found, replace(expect(found.rates, found.rule), margin=errors, cost=cost, internal=internal)
 

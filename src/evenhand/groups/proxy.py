@@ -65,17 +65,6 @@ class Proxy:
         """The arguments, as they were given."""
         return {**self.features, **({} if self.known is None else {"known": self.known})}
 
-    def set_params(self, **params: Any) -> Proxy:
-        """Change arguments."""
-        for name, value in params.items():
-            if name == "known":
-                self.known = value
-            elif name in self.features:
-                self.features[name] = value
-            else:
-                raise GroupError(f"no feature {name!r} in this Proxy; there are {', '.join(self.features)}.")
-        return self
-
     def __repr__(self) -> str:
         def shown(value: Any) -> str:
             return repr(value) if isinstance(value, str | list | dict) and _are_names(value) else "..."

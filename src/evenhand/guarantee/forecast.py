@@ -17,15 +17,15 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from evenhand.data.checks import check_count
 from evenhand.display.notebook import html_table
-from evenhand.exceptions import ForecastWarning, InputError, VacuousConstraintWarning, warn_user
+from evenhand.exceptions import ForecastWarning, VacuousConstraintWarning, warn_user
 from evenhand.groups.groups import GroupName
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.measurement import AnyMeasurement, BoundMeasurement, Measurement
@@ -178,8 +178,7 @@ class Forecast:
         -------
         Forecast
         """
-        if isinstance(n_rows, bool) or not isinstance(n_rows, Integral) or n_rows < 1:
-            raise InputError(f"`n_rows` must be a positive integer, got {n_rows!r}.")
+        check_count("`n_rows`", n_rows, 1)
         return replace(self, sample=int(n_rows))
 
     @cached_property
@@ -237,9 +236,8 @@ class Forecast:
         missed, values = (np.concatenate(both, axis=1) for both in zip(*map(_missed, drawn), strict=True))
         defined = ~np.isnan(missed).all(axis=1)
         if not defined.any():
-            unknown = math.nan
-            first = drawn[0]
-            return Expected(first.notion, first.measure, unknown, unknown, unknown, unknown, unknown, "", 0)
+            notion, nan = drawn[0].notion, math.nan
+            return Expected(notion, drawn[0].measure, nan, nan, nan, nan, nan, "", 0)
         missed, values = missed[defined], values[defined]
         furthest = np.nanargmax(missed, axis=1)
         shown = np.take_along_axis(values, furthest[:, None], axis=1)

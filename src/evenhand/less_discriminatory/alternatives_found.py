@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -193,13 +192,11 @@ class Alternatives(FigureTables):
     library : {"pandas", "polars", "pyarrow"} or None
     """
 
-    _tables = MappingProxyType(
-        {
-            "candidates": ("candidates", Compared),
-            "groups": ("groups", GroupOutcome),
-            "bound": ("points", Point),
-        }
-    )
+    _tables: ClassVar = {
+        "candidates": ("candidates", Compared),
+        "groups": ("groups", GroupOutcome),
+        "bound": ("points", Point),
+    }
     candidates: tuple[Compared, ...]
     groups: tuple[GroupOutcome, ...]
     points: tuple[Point, ...]

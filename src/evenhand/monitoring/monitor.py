@@ -25,7 +25,7 @@ from evenhand.monitoring import findings
 from evenhand.monitoring.counts import Batch, History, cells_of, read_batch
 from evenhand.monitoring.findings import Alarm, Disparity, Drift
 from evenhand.monitoring.state import read_state, write_state
-from evenhand.requirements.requirement import Constraint
+from evenhand.requirements.requirement import Constraint, check_constraint
 
 _BATCHES_REMEMBERED = 400
 """Batches whose identifiers are kept, to recognise one that comes twice."""
@@ -83,12 +83,7 @@ class Monitor(ShownAsTable):
         pos_label: Any = None,
         missing: Missing = "error",
     ) -> None:
-        if not isinstance(constraint, Constraint):
-            raise InputError(
-                "constraint must be a requirement such as DemographicParity(difference=0.05), got "
-                f"{type(constraint).__name__}."
-            )
-        constraint.check(None)
+        check_constraint(constraint)
         check_fraction("confidence", confidence)
         check_choice("missing", missing, ("error", "category", "exclude"))
         self.constraint = constraint

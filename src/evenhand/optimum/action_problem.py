@@ -142,7 +142,7 @@ class ActionsProblem(FairnessProblem):
         """Look for multipliers that prove bounds impossible on these rows."""
         return find_conflict(self.rows, problem, most=min(rows, _CONFLICT_ROWS))
 
-    def _optimal(self, accepted: Accepted, start: Any = None) -> Any:  # noqa: ARG002
+    def _optimal(self, accepted: Accepted) -> Any:
         optimum = optimize_actions(self.rows, self.program, accepted)
         return None if optimum is None else self._solution(optimum)
 

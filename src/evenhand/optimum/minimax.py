@@ -35,7 +35,7 @@ WORST_GROUP = "largest risk of a group"
 class MinimaxProblem(FairnessProblem):
     """A fairness problem in which the largest risk of a group is minimised, and then the risk."""
 
-    def _optimal(self, accepted: Accepted, start: Solution | None = None) -> Solution | None:  # noqa: ARG002
+    def _optimal(self, accepted: Accepted) -> Solution | None:
         J, least = len(self.linear_constraints), replace(accepted, tol=0.5 * accepted.tol)
         found = first_stage(self.ordinary_rows, self._capped(0.0), J, least)
         if found is None:

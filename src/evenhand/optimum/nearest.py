@@ -114,7 +114,7 @@ class NearestProblem(FairnessProblem):
         # `shipped` multiplies by the unit of costs, which a distance does not have.
         return max(self._goal, distance(self.notion, rates)) / self.unit
 
-    def _optimal(self, accepted: Accepted, start: Solution | None = None) -> Solution | None:  # noqa: ARG002
+    def _optimal(self, accepted: Accepted) -> Solution | None:
         with warnings.catch_warnings(action="ignore", category=EvenhandWarning):  # `read` has warned
             least = self._least(accepted)
             if least is None:

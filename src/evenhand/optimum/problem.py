@@ -132,15 +132,13 @@ class FairnessProblem:
             oracle=_with_scalars(inner, linear),
         )
 
-    def solve(self, *, tol: float = 1e-6, start: Solution | None = None, advise: bool = True) -> Solution:
+    def solve(self, *, tol: float = 1e-6, advise: bool = True) -> Solution:
         """Find the optimum and prove it.
 
         Parameters
         ----------
         tol : float, default=1e-6
             Largest gap that is accepted.
-        start : Solution, default=None
-            Solution to start from.
         advise : bool, default=True
             Whether an InfeasibleError says what would work, which takes longer than to find that this does
             not.
@@ -152,7 +150,7 @@ class FairnessProblem:
         # Not called at once, because to look for a conflict can take longer than to solve.
         refuse = partial(refuse_infeasible, self, advise=advise)
         accepted = Accepted(tol, on_failure=refuse, score=self.second_score)
-        solution = self._optimal(accepted, start)
+        solution = self._optimal(accepted)
         if solution is None:
             refuse()
             raise CertificateError(
@@ -163,18 +161,15 @@ class FairnessProblem:
             feasibility = _feasibility(self.constraint, solution.rates)
             if feasibility is None:
                 break
-            tightened = self._optimal(replace(accepted, feasibility=feasibility, on_failure=None), start)
+            tightened = self._optimal(replace(accepted, feasibility=feasibility, on_failure=None))
             if tightened is None:
                 break
             solution = tightened
         return solution
 
-    def _optimal(self, accepted: Accepted, start: Solution | None = None) -> Solution | None:
+    def _optimal(self, accepted: Accepted) -> Solution | None:
         """The solution to these tolerances; None if no algorithm reached them."""
-        first = None
-        if start is not None:
-            first = multipliers_of(start.multipliers, self.linear_constraints) / self.unit
-        optimum = optimize_in_strata(self.oracle, self.program, accepted, first)
+        optimum = optimize_in_strata(self.oracle, self.program, accepted)
         return None if optimum is None else self._solution(optimum)
 
     def _solution(self, optimum: Optimum) -> Solution:

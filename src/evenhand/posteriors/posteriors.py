@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.checks import check_rows
+from evenhand.data.checks import check_count, check_rows
 from evenhand.data.columns import blocks
 from evenhand.exceptions import InputError
 from evenhand.solver.dense import DenseRows
@@ -162,8 +161,7 @@ class GroupedScores:
     n_groups: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.n_groups, Integral) or self.n_groups < 1:
-            raise InputError(f"n_groups must be a positive integer, got {self.n_groups!r}.")
+        check_count("n_groups", self.n_groups, 1)
         if _is_lazy(self.eta) != _is_lazy(self.codes):
             raise InputError("eta and codes must both be Dask arrays, or neither.")
         if not self.lazy:

@@ -77,7 +77,9 @@ def shared_preparation(learner: Any, rows: LabelExamples) -> tuple[Preparation, 
         return None
     steps = clone(Pipeline(learner.steps[:-1]))
     parts = [step for step in steps.get_params().values() if hasattr(step, "get_params")]
-    if any(not type(part).__module__.startswith("sklearn.") for part in parts) or any(map(_sees_y, parts)):
+    if any(not type(part).__module__.startswith("sklearn.") for part in parts):
+        return None
+    if any(get_tags(part).target_tags.required for part in parts):
         return None
     X = rows.X
     if rows.weights is not None and rows.weights.any() and not rows.weights.all():
@@ -88,7 +90,3 @@ def shared_preparation(learner: Any, rows: LabelExamples) -> tuple[Preparation, 
         raise
     except Exception:  # whatever a function of the pipeline raises; the fit of the first fold says it
         return None
-
-
-def _sees_y(part: Any) -> bool:
-    return bool(get_tags(part).target_tags.required)

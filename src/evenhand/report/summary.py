@@ -189,7 +189,7 @@ def _holds(shown: Contents) -> str:
 
 
 def _forecast(one: Contents) -> str:
-    return f"; {one['forecast']['value']:.3f} was to be expected on as many rows" if one["forecast"] else ""
+    return f"; the forecast for as many rows was {one['forecast']['value']:.3f}" if one["forecast"] else ""
 
 
 def _places(one: Contents, shown: Contents) -> str:

@@ -37,7 +37,7 @@ from evenhand.data.checks import check_choice, check_number, near_names
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
 from evenhand.groups.strata import check_controls, count_strata, find_strata
-from evenhand.requirements.constraints import ConstraintName, LinearConstraints, named
+from evenhand.requirements.constraints import LinearConstraints, named
 from evenhand.requirements.measurement import Against, Measure, Measurement
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Requirement, refuse_large
@@ -241,12 +241,12 @@ class Notion(Requirement):
         keep = defined & (np.arange(len(k)) != places) if places else defined
         count = int(keep.sum())
         return LinearConstraints(
-            self._names(statistic, family, keep),
+            named(self.label, statistic.name, family.names, keep),
             C=(factor * A_ref - A)[keep],
             k=(factor * k_ref - k)[keep],
             lo=np.full(count, -np.inf if self.one_sided else -delta if by_difference else delta - 1),
             hi=np.full(count, delta if by_difference else 0.0),
-            undefined=self._names(statistic, family, ~defined),
+            undefined=named(self.label, statistic.name, family.names, ~defined),
         )
 
     def places(self, family: Members) -> tuple[int, ...]:
@@ -302,7 +302,7 @@ class Notion(Requirement):
         """With l or u as scalars, t = (l - start) / width for a statistic from start to start + width."""
         A, k = statistic.linear(masses, family.matrix)
         keep = ~np.isnan(k)
-        names, undefined = (self._names(statistic, family, which) for which in (keep, ~keep))
+        names, undefined = (named(self.label, statistic.name, family.names, which) for which in (keep, ~keep))
         A, k = A[keep], k[keep]
         start, width = statistic.range
         features = [name.group.features for name in names]
@@ -322,11 +322,6 @@ class Notion(Requirement):
             undefined=undefined,
             B=np.vstack([-width * one, -delta * width * one]),
         )
-
-    def _names(
-        self, statistic: Statistic, family: Members, keep: NDArray[np.bool_]
-    ) -> tuple[ConstraintName, ...]:
-        return named(self.label, statistic.name, family.names, keep)
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: Floats) -> Floats:
         """A constraint is linear in the tolerance, so the slope is what it differs by between 1 and 0."""

@@ -201,6 +201,16 @@ class Constraint(Parameters):
         return AllOf([copy(part) for part in (*self.requirements, *other.requirements)])
 
 
+def check_constraint(constraint: Any, *, actions: bool = False) -> None:
+    """Raise an InputError for what is no requirement, and for one with invalid parameters."""
+    if not isinstance(constraint, Constraint):
+        raise InputError(
+            "constraint must be a requirement such as DemographicParity(difference=0.05), got "
+            f"{type(constraint).__name__}."
+        )
+    constraint.check(None, actions=actions)
+
+
 class Requirement(Constraint):
     """A single requirement: a notion of fairness, or a bound on a rate."""
 

@@ -65,7 +65,8 @@ class Statistic:
     @property
     def range(self) -> tuple[float, float]:
         """The smallest possible value of the rate, and the width up to the largest."""
-        return _range(self.outcomes[:, np.array(self.mask) > 0])
+        values = self.outcomes[:, np.array(self.mask) > 0]
+        return (float(values.min()), float(np.ptp(values)) or 1.0) if values.size else (0.0, 1.0)
 
     def shares(self, masses: Floats, members: NDArray[Any]) -> Floats:
         """Weight of each cell in each group's statistic, shape (G, M, 2); NaN where it is undefined."""
@@ -107,16 +108,12 @@ class SelectedShare:
     hits: tuple[float, float] = (0, 1)
     mask = (1, 1)
     needs_labels = True
+    range = (0.0, 1.0)
 
     @property
     def outcomes(self) -> Floats:
         """The value of a selected row, for label 0 and 1; twice, in the shape of ``Statistic.outcomes``."""
         return np.array([self.hits, self.hits], np.float64)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The smallest possible value of the rate, and the width up to the largest."""
-        return _range(self.outcomes)
 
     def linear(self, masses: Floats, members: NDArray[Any], bound: float) -> tuple[Floats, NDArray[np.bool_]]:
         """Coefficients of ``(hits - bound * selected) / mass``, shape (G, M, 2); which groups have rows."""
@@ -134,12 +131,6 @@ class SelectedShare:
         hits = (np.array(self.hits) * rates.selected).sum(axis=-1) @ members.T
         total = rates.selected.sum(axis=-1) @ members.T
         return hits, np.where(total > NOBODY * (rates.mass.sum(axis=-1) @ members.T), total, 0.0)
-
-
-def _range(values: Floats) -> tuple[float, float]:
-    if not values.size:
-        return 0.0, 1.0
-    return float(values.min()), float(np.ptp(values)) or 1.0
 
 
 SELECTION = Statistic("selection rate")

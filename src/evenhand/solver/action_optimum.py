@@ -129,15 +129,14 @@ def _attempts(rows: ActionRows, problem: Problem) -> Iterator[Optimum]:
             yield _of_copies(rows, kind, problem, found)
         return
     search = _ActionSearch(rows, problem, bound_scale(rows, problem))
-    point = np.zeros(len(problem.lo))
     if rows.n_rows > _SMALL:
-        yield from search.rounds(point, warm=False)
+        yield from search.rounds()
     count = rows.n_rows
     if count * rows.n_actions > _LARGEST:
         count = len(np.unique(row_hashes(rows.take(slice(None)))))
     if count * rows.n_actions > _LARGEST:
         return
-    everything = rows.near(search.scaled.direction(point), rows.n_rows)
+    everything = rows.near(problem.gain, rows.n_rows)
     for method in METHODS:
         for price in _PRICES:
             yield from search.attempt(everything, price, method)

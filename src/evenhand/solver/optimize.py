@@ -122,9 +122,7 @@ class Accepted:
         return abs(certificate.gap) <= self.tol and certificate.violation <= self.feasibility
 
 
-def optimize(
-    oracle: Oracle, problem: Problem, accepted: Accepted, start: Vector | None = None
-) -> Optimum | None:
+def optimize(oracle: Oracle, problem: Problem, accepted: Accepted) -> Optimum | None:
     """Solve a problem to a proven gap.
 
     Parameters
@@ -132,8 +130,6 @@ def optimize(
     oracle : Oracle
     problem : Problem
     accepted : Accepted
-    start : array, shape (J,), default=None
-        Multipliers to start from.
 
     Returns
     -------
@@ -144,8 +140,7 @@ def optimize(
         return Optimum.of(problem, np.empty(0), oracle.totals(problem.gain))
     with one_thread("blas"):  # blocks are small, and threads wait for one another on a busy machine
         sound, on_failure = without_noise(oracle, problem), accepted.on_failure
-        start = None if start is None else sound.allowed(start)
-        for number, found in enumerate(_attempts(oracle, sound, start)):
+        for number, found in enumerate(_attempts(oracle, sound)):
             if accepted.proven(found.certificate) and (found.steps is not None or not found.totals.ties):
                 done = replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
                 return break_ties(sound, done, accepted, solve=optimize)
@@ -155,7 +150,7 @@ def optimize(
     return None
 
 
-def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
+def _attempts(oracle: Oracle, problem: Problem) -> Iterator[Optimum]:
     """Solutions with their proofs, by one algorithm after another."""
     direct = oracle.direct(problem)
     if direct is not None:
@@ -163,14 +158,13 @@ def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterato
     if oracle.n_rows > _SMALL and repeats(oracle):
         distinct = oracle.distinct()
         if distinct is not None:
-            yield from _on_distinct(distinct, problem, start)
+            yield from _on_distinct(distinct, problem)
     search = Search(oracle, problem, bound_scale(oracle, problem))
-    point = np.zeros(len(problem.lo)) if start is None else start / search.scale
     if oracle.n_rows > _SMALL:
-        yield from search.rounds(point, warm=start is not None)
+        yield from search.rounds()
     if oracle.n_rows > _LARGEST:
         return
-    everything = oracle.near(search.scaled.direction(point), oracle.n_rows)
+    everything = oracle.near(problem.gain, oracle.n_rows)
     for method in METHODS:
         for price in _PRICES:
             yield from search.attempt(everything, price, method)
@@ -207,11 +201,10 @@ class Search:
             totals = retotal(done.selection)
             yield Optimum.of(self.problem, multipliers, totals, finish=done, retotal=retotal)
 
-    def rounds(self, point: Vector, *, warm: bool) -> Iterator[Optimum]:
+    def rounds(self) -> Iterator[Optimum]:
         """Newton, then the linear program, with ever more rows."""
         oracle, scaled = self.oracle, _Smoothed(self.scaled)
-        if not warm:
-            point = _from_samples(oracle, scaled, point)
+        point = _from_samples(oracle, scaled, np.zeros(len(self.problem.lo)))
         count, share = max(_FEWEST_ROWS, _ROWS_PER_BOUND * len(point)), _TENTH
         for attempts in range(_ROUNDS):
             if count >= oracle.n_rows:
@@ -227,8 +220,6 @@ class Search:
                 yield found
             if gap <= _CLOSE:
                 point = reached
-            elif warm and attempts == 0:  # a start that led nowhere
-                point = _from_samples(oracle, scaled, np.zeros_like(point))
             if attempts > 0 or gap > _CLOSE:
                 count, share = 4 * count, min(1.0, 2 * share)
 
@@ -240,7 +231,7 @@ def repeats(oracle: Oracle) -> bool:
     return 2 * len(np.unique(sample, axis=0)) < len(sample)
 
 
-def _on_distinct(distinct: Distinct, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
+def _on_distinct(distinct: Distinct, problem: Problem) -> Iterator[Optimum]:
     """Solve with each distinct row once, and prove it on all rows."""
 
     def of_copies(found: Optimum) -> Optimum:
@@ -249,7 +240,7 @@ def _on_distinct(distinct: Distinct, problem: Problem, start: Vector | None) -> 
         totals = distinct.totals(v, found.totals.selection)
         return Optimum.of(problem, found.multipliers, totals, finish=found.finish, retotal=retotal)
 
-    return map(of_copies, _attempts(distinct.rows, problem, start))
+    return map(of_copies, _attempts(distinct.rows, problem))
 
 
 class _Smoothed:
@@ -276,7 +267,7 @@ class _Smoothed:
 
 
 def _from_samples(oracle: Oracle, smoothed: _Smoothed, point: Vector) -> Vector:
-    """Newton without a start: on a small sample with ever narrower smoothing, then on a larger one."""
+    """Newton on a small sample with ever narrower smoothing, then on a larger one."""
     sample: Oracle = oracle.sample(max(_few(oracle), 400 * len(point)))
     width = 0.1
     while True:

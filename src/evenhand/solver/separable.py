@@ -23,14 +23,12 @@ from evenhand.solver.stratified import StratifiedRows
 from evenhand.solver.threads import one_thread
 
 
-def optimize_in_strata(
-    oracle: Oracle, problem: Problem, accepted: Accepted, start: Vector | None = None
-) -> Optimum | None:
+def optimize_in_strata(oracle: Oracle, problem: Problem, accepted: Accepted) -> Optimum | None:
     """Solve a problem to a proven gap: stratum by stratum where rows are in strata that no bound joins.
 
     Parameters
     ----------
-    oracle, problem, accepted, start
+    oracle, problem, accepted
         See :func:`evenhand.solver.optimize.optimize`.
 
     Returns
@@ -43,10 +41,10 @@ def optimize_in_strata(
         parts = list(task.parts())
         if len(parts) > 1:
             with one_thread("blas"):
-                found = task.optimize(parts, start)
+                found = task.optimize(parts)
             if found is not None:
                 return found
-    return optimize(oracle, problem, accepted, start)
+    return optimize(oracle, problem, accepted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +80,7 @@ class _Task:
             own = np.flatnonzero((strata == one) & full)
             yield _Part(own, np.flatnonzero(bounds == one), np.flatnonzero(scalars == one))
 
-    def optimize(self, parts: list[_Part], start: Vector | None) -> Optimum | None:
+    def optimize(self, parts: list[_Part]) -> Optimum | None:
         """Solve one part after the other; None if one cannot be, or they prove nothing together."""
         rows, problem = self.rows, self.problem
         multipliers, of_ties = np.zeros((2, len(problem.lo)))
@@ -103,8 +101,7 @@ class _Task:
                 hi=problem.hi[part.bounds],
                 scalars=K,
             )
-            first = None if start is None else start[part.bounds] / share
-            found = optimize(RowsWithScalars(own, K) if K else own, smaller, self.accepted, first)
+            found = optimize(RowsWithScalars(own, K) if K else own, smaller, self.accepted)
             if found is None:
                 return None
             multipliers[part.bounds] = share * found.multipliers

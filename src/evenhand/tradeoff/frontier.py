@@ -304,8 +304,7 @@ def chart_arguments(
     names = {f"disparity{end}": f"rate{end}" for end in ("", "_low", "_high")}
     names["expected_disparity"] = "expected_rate"
     shown = [record | {key: record[rate] for key, rate in names.items()} for record in records]
-    title = "What a bound costs in accuracy"
-    return {"records": shown, "x_title": notion, "measure": measure, "title": title}
+    return {"records": shown, "x_title": notion, "measure": measure}
 
 
 def _limits(name: str, rate: Rate | Comparison) -> dict[str, float]:

@@ -12,8 +12,9 @@ import evenhand as eh
 from evenhand.cli.exit_codes import FailOn, exit_code, requested
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import Batches, Learning, Required, RunOptions
-from evenhand.cli.output import check_paths, print_note, print_result, visible
+from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.display.progress import waiting
+from evenhand.display.text import show
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -144,16 +145,16 @@ def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
         return
     print_result(f"{done.audit}\n")
     for line in _forecasts(done):
-        print_result(visible(line))
+        print_result(show(line))
     excluded = Excluded.of_groups(done.model.groups_)
     if excluded is not None:
-        print_result(visible(f"fit: {excluded}"))
-    print_result(visible(f"proof: {proof}."))
+        print_result(show(f"fit: {excluded}"))
+    print_result(show(f"proof: {proof}."))
     print_result(guarantee or "No guarantee for new data; pass --confidence 0.95.")
     if done.constant is not None:
-        print_result(visible(f"constant: this model decides {done.constant!s} for every test row."))
+        print_result(show(f"constant: this model decides {done.constant!s} for every test row."))
     note = "" if guarantee is None or guarantee.holds else ", saved although its guarantee does not hold"
-    print_result(visible(f"model: {out}{note}"))
+    print_result(show(f"model: {out}{note}"))
 
 
 def _expected(done: Fitted) -> list[Expected]:

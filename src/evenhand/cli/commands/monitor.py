@@ -14,7 +14,8 @@ import evenhand as eh
 from evenhand.cli.exit_codes import VIOLATED
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import Bands, Flag, Json, Names, Required
-from evenhand.cli.output import check_paths, print_result, visible
+from evenhand.cli.output import check_paths, print_result
+from evenhand.display.text import show
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def monitor(
             _count(found, table, time=time, batch=batch, late=late)
         found.save(state)
     shown = found.headline if table is not None else repr(found)
-    print_result(json.dumps(found.to_dict()) if as_json else "\n".join(map(visible, shown.splitlines())))
+    print_result(json.dumps(found.to_dict()) if as_json else "\n".join(map(show, shown.splitlines())))
     told = found.alarm is not None or (fail_on == "drift" and found.drift is not None)
     return VIOLATED if fail_on is not None and told else 0
 
@@ -153,11 +154,8 @@ def _count(found: Monitor, table: Path, *, time: str | None, batch: str | None, 
     from evenhand.cli.table_rows import groups_of_files  # noqa: PLC0415
 
     known = found.columns
-    features, controls, there = (
-        list(known["features"]),
-        list(known["controls"]),
-        table_files.columns_in(table),
-    )
+    features, controls = list(known["features"]), list(known["controls"])
+    there = table_files.columns_in(table)
     label = known["label"] if known["label"] in there or late else None
     used = [one for one in (known["prediction"], label) if one is not None]
     table_files.refuse_unknown(table, [*features, *controls, *used], there)

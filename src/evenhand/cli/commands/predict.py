@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import evenhand as eh
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import Flag, Names
-from evenhand.cli.output import check_paths, print_note, print_result, visible
+from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.display.progress import track
+from evenhand.display.text import show
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def predict(
     pieces = track(pieces, what="deciding", total=total, verbose=True)
     decided = _decide(classifier, pieces, available, key)
     count = table_files.write_pieces(out, decided, safe=not formulas)
-    print_result(visible(f"{count:,} rows decided: {out}"))
+    print_result(show(f"{count:,} rows decided: {out}"))
     return 0
 
 

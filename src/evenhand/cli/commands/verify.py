@@ -12,7 +12,8 @@ import evenhand as eh
 from evenhand.cli.exit_codes import FAILED, VIOLATED
 from evenhand.cli.messages import with_options
 from evenhand.cli.options import Json, Names
-from evenhand.cli.output import print_result, visible
+from evenhand.cli.output import print_result
+from evenhand.display.text import show
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def verify(model: Path, /, *, data: Path | None = None, trusted: Names = (), as_
     else:
         for name, text in _lines(found).items():
             if text:
-                print_result(visible(f"{name:<13} {text}"))
+                print_result(show(f"{name:<13} {text}"))
     if not found.ok:
         return FAILED
     return 0 if found.proof is None or found.proof.confirmed else VIOLATED

@@ -52,19 +52,16 @@ def _boosting(value: Any) -> bool:
     if value is None:
         return True
     return isinstance(value, Mapping) and all(
-        (name in _BOOSTING and _plain(item)) or (name in ("device", "device_type") and item == "cpu")
+        (name in _BOOSTING and all(map(_plain, _leaves(item))))
+        or (name in ("device", "device_type") and item == "cpu")
         for name, item in value.items()
     )
 
 
 def _plain(value: Any) -> bool:
-    """Whether a value fits into a line of ``name=value`` pairs, as lightgbm writes them."""
+    """Whether a word or number fits into a line of ``name=value`` pairs, as lightgbm writes them."""
     if isinstance(value, str):
         return _TOKEN.fullmatch(value) is not None
-    if isinstance(value, Mapping):
-        return all(_plain(item) for pair in value.items() for item in pair)
-    if isinstance(value, list):
-        return all(map(_plain, value))
     return value is None or isinstance(value, bool | int | float)
 
 
@@ -115,7 +112,7 @@ def refused_attribute(kind: str, name: str, value: Any) -> str | None:
 
 
 def _leaves(value: Any) -> list[Any]:
-    """All comparable values in nested lists and dictionaries."""
+    """All values in nested lists and dictionaries."""
     waiting, found = [value], []
     while waiting:
         item = waiting.pop()
@@ -124,7 +121,7 @@ def _leaves(value: Any) -> list[Any]:
             waiting.extend(item)
         elif isinstance(item, list):
             waiting.extend(item)
-        elif item is CALLABLE or item is CLASS or isinstance(item, str):
+        else:
             found.append(item)
     return found
 
