@@ -73,8 +73,8 @@ def read_action_rows(
     if not n:
         raise InputError("no rows: posteriors are empty.")
     weights = _normalised(sample_weight, n)
-    masses = _checked_masses(DenseRows(values, weights)).reshape(values.shape[1:])
-    return ActionRows(values, weights, n_actions), masses
+    masses = _checked_masses(DenseRows(values, weights))
+    return ActionRows(values, weights, n_actions, masses=masses), masses.reshape(values.shape[1:])
 
 
 def _checked_masses(rows: DenseRows) -> Vector:

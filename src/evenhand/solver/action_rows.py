@@ -70,6 +70,8 @@ class ActionRows(DenseRows):
         Number of scalars (:mod:`evenhand.solver.scalars`).
     candidates : array of bool, shape (n, K), optional
         The actions that a linear program chooses from; by default all.
+    masses : array, optional
+        Sums of the columns, if they are known.
     **more
         `base`, the sums over further rows that are decided and not held here, and `index`, which rows of
         another oracle these are.
@@ -93,10 +95,11 @@ class ActionRows(DenseRows):
         scores: Floats | None = None,
         scalars: int = 0,
         candidates: NDArray[np.bool_] | None = None,
+        masses: Vector | None = None,
         **more: Any,
     ) -> None:
         self.n_actions, self.own_scores, self.scalars = n_actions, scores, scalars
-        self.candidates = candidates
+        self.candidates, self._masses = candidates, masses
         self.width = math.prod(rows.shape[1:])
         if weights is None:  # without memory of their own
             weights = np.broadcast_to(1.0 / max(1, len(rows)), len(rows))
@@ -104,7 +107,7 @@ class ActionRows(DenseRows):
 
     def with_scalars(self, scalars: int) -> ActionRows:
         """The same rows with another number of scalars."""
-        return ActionRows(self.rows, self.weights, self.n_actions, scalars=scalars)
+        return ActionRows(self.rows, self.weights, self.n_actions, scalars=scalars, masses=self._masses)
 
     @property
     def n_columns(self) -> int:
@@ -114,6 +117,8 @@ class ActionRows(DenseRows):
     @property
     def masses(self) -> Vector:
         """Sums of the columns of all rows, whatever their actions."""
+        if self._masses is not None:
+            return self._masses
         size = self.width * self.n_actions
         held = exact_sum([self.weights_of(where) @ self.take(where) for where in self.blocks()])
         return np.asarray(held + self.base[:size].reshape(self.width, -1).sum(axis=1))
@@ -149,6 +154,12 @@ class ActionRows(DenseRows):
             margins[where] = top - second
         return best, margins
 
+    def _decided(self, where: Index, v: Vector) -> tuple[Floats, Floats, tuple[Any, Vector, Vector], Floats]:
+        """Some rows, h, its `top_two`, and the best actions as shares, shape (K, k)."""
+        block, h = self.values_of(where, v)
+        two = top_two(h)
+        return block, h, two, (two[0] == np.arange(self.n_actions)[:, None]).astype(np.float64)
+
     def _sums(self, block: Floats, shares: Floats, index: Index) -> Vector:
         """Sums over a block of rows, from the weighted share of each action, shape (K, k)."""
         sums = (shares @ block).T.ravel()
@@ -169,11 +180,8 @@ class ActionRows(DenseRows):
         hessian = np.zeros((self.n_columns, self.n_columns))
         outer: dict[bytes, Floats] = {}
         for where in self.blocks():
-            block, h = self.values_of(where, v)
+            block, h, (_, top, second), shares = self._decided(where, v)
             weights = self.weights_of(where)
-            best, top, second = top_two(h)
-            shares = np.zeros_like(h)
-            shares[best, np.arange(len(best))] = 1.0
             inside = np.flatnonzero(top - second < width)
             near, own = h[:, inside], weights[inside]
             mixed = shares[:, inside] = on_simplex(near / width)
@@ -207,22 +215,19 @@ class ActionRows(DenseRows):
 
     def near(self, v: Vector, count: int) -> ActionRows:
         """Take the `count` rows whose two best actions are nearest; the others take their best action."""
-        best, margins = self._best(v)
+        margins, parts = np.empty(self.n_rows), [self.base]
+        for where in self.blocks():
+            block, _, (_, top, second), shares = self._decided(where, v)
+            margins[where] = top - second
+            shares *= self.weights_of(where)
+            parts.append(self._sums(block, shares, where))
         count = min(count, self.n_rows)
         chosen = np.sort(np.argpartition(margins, count - 1)[:count])
-        cut = float(margins[chosen].max())
-        open_rows = np.zeros(self.n_rows, np.bool_)
-        open_rows[chosen] = True
-        parts = [self.base]
-        for where in self.blocks():
-            block, own = self.take(where), np.where(open_rows[where], 0.0, self.weights_of(where))
-            shares = np.zeros((self.n_actions, len(own)))
-            shares[best[where], np.arange(len(own))] = own
-            parts.append(self._sums(block, shares, where))
+        block, h, _, shares = self._decided(chosen, v)
+        parts.append(-self._sums(block, shares * self.weights_of(chosen), chosen))
         near = None
         if count < self.n_rows:
-            h = self.values_of(chosen, v)[1]
-            near = (h >= h.max(axis=0) - cut).T
+            near = (h >= h.max(axis=0) - float(margins[chosen].max())).T
         return self._some(chosen, base=exact_sum(parts), index=self.index[chosen], candidates=near)
 
     def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> ActionRows:
@@ -247,16 +252,14 @@ class ActionRows(DenseRows):
         best, margins = np.empty(self.n_rows, np.intp), np.empty(self.n_rows)
         parts, positive = [self.base], [float(v @ self.base), float(np.maximum(t, 0.0).sum())]
         for where in self.blocks():
-            block, h = self.values_of(where, v)
+            block, _, (best[where], top, second), shares = self._decided(where, v)
             weights = self.weights_of(where)
-            best[where], top, second = top_two(h)
             margins[where] = top - second
-            shares = np.zeros_like(h)
-            shares[best[where], np.arange(len(weights))] = 1.0
             first, last = np.searchsorted(index, (where.start, where.stop))
             shares[:, index[first:last] - where.start] = mixtures[first:last].T
             positive.append(float(weights @ top))
-            parts.append(self._sums(block, shares * weights, where))
+            shares *= weights
+            parts.append(self._sums(block, shares, where))
         sums = exact_sum(parts)
         sums[len(v) - self.scalars :] += scalars
         ties = margins <= tie_width(v)
@@ -295,7 +298,7 @@ def top_two(h: Floats) -> tuple[NDArray[np.intp], Vector, Vector]:
     top, second = h[0].copy(), np.full(h.shape[1], -np.inf)
     for a in range(1, len(h)):
         np.maximum(second, np.minimum(top, h[a]), out=second)
-        best[h[a] > top] = a
+        np.putmask(best, h[a] > top, a)
         np.maximum(top, h[a], out=top)
     return best, top, second
 
