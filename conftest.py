@@ -58,11 +58,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the outputs in pages that differ from what runs",
     )
+    parser.addoption("--any-outputs", action="store_true", help="run pages without comparing their outputs")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compare, or rewrite."""
+    """Compare, rewrite, or only run."""
     PAGES.update = config.getoption("--update-outputs")
+    PAGES.compare = not config.getoption("--any-outputs")
 
 
 @pytest.hookimpl(wrapper=True)
