@@ -255,7 +255,7 @@ class _Dual:
             goal = [curvature @ point.multipliers, root * point.multipliers - point.slope / root]
             try:
                 trial = self.at(nnls(system, np.concatenate(goal))[0])
-            except np.linalg.LinAlgError:  # SciPy 1.13, if rows are nearly parallel
+            except (np.linalg.LinAlgError, RuntimeError):  # SciPy 1.13, if rows are nearly parallel
                 damping *= 10
                 continue
             better = trial.value - point.value

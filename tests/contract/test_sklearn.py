@@ -88,9 +88,10 @@ def with_folds(model):
     return kind(**model.get_params(deep=False))
 
 
-def wrong_checks(_):
+def wrong_checks(model):
     """In scikit-learn 1.6 they swap the labels of one of two copies that should be the same."""
-    if "y.flat[0]" not in inspect.getsource(estimator_checks._enforce_estimator_tags_y):
+    wrong = "y.flat[0]" in inspect.getsource(estimator_checks._enforce_estimator_tags_y)
+    if not wrong or not isinstance(model, eh.FairInprocessor):  # the others answer alike all the same
         return {}
     names = ("dense", "sparse")
     return {f"check_sample_weight_equivalence_on_{name}_data": "the first label became 0" for name in names}
