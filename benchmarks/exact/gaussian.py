@@ -253,7 +253,11 @@ class _Dual:
             root = np.sqrt(damping)
             system = np.vstack([curvature, root * np.eye(len(point.multipliers))])
             goal = [curvature @ point.multipliers, root * point.multipliers - point.slope / root]
-            trial = self.at(nnls(system, np.concatenate(goal))[0])
+            try:
+                trial = self.at(nnls(system, np.concatenate(goal))[0])
+            except np.linalg.LinAlgError:  # SciPy 1.13, if rows are nearly parallel
+                damping *= 10
+                continue
             better = trial.value - point.value
             # Near the end the dual is flat to rounding, but the gap and the violation still differ.
             if better < -_FLAT or (better < _FLAT and trial.shortfall < point.shortfall):

@@ -65,7 +65,8 @@ def compare(kind, library, aware, **settings):
     used = {} if aware is False else {"sensitive_features": take(sensitive, NEW)}
     for way in ("predict", "predict_proba", "decision_function"):
         one, two = getattr(within, way)(take(inside, NEW)), getattr(beside, way)(take(apart, NEW), **used)
-        assert np.array_equal(one, two), way
+        # The last bits of a linear model depend on the layout of a table in memory.
+        assert np.array_equal(one, two) or (way == "decision_function" and np.allclose(one, two, 1e-12)), way
     return within, beside
 
 

@@ -54,12 +54,20 @@ def codes_among(path: Path, columns: Sequence[str]) -> list[str]:
     numbers = [name for name in columns if name in schema and schema[name].is_numeric()]
     if not numbers:
         return []
-    text = pl.col(numbers)
-    padded, merged = text.str.contains(r"^(\+|-?0[0-9])").any(), text.n_unique() > text.cast(float).n_unique()
     with reading(path):
         lazy = pl.scan_csv(path, infer_schema=False, glob=False)
-        found = lazy.select(padded | merged).collect(engine="streaming").row(0, named=True)
-    return [name for name in numbers if found[name] or schema[name] == pl.Int128]
+        codes = lazy.select(_holds_codes(name, schema[name]) for name in numbers)
+        found = codes.collect(engine="streaming").row(0, named=True)
+    return [name for name in numbers if found[name]]
+
+
+def _holds_codes(name: str, kind: pl.DataType) -> pl.Expr:
+    text = pl.col(name)
+    padded, merged = text.str.contains(r"^(\+|-?0[0-9])").any(), text.n_unique() > text.cast(float).n_unique()
+    if not kind.is_integer():
+        return padded | merged
+    beyond = text.is_not_null() & text.cast(pl.Int64, strict=False).is_null()
+    return padded | merged | beyond.any()
 
 
 def read_pieces(

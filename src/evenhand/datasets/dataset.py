@@ -71,6 +71,7 @@ class Dataset:
         if backend != "polars":
             columns = dict.fromkeys([*features, label, *sensitive])
             try:
+                importlib.import_module(backend)
                 frame = nw.from_dict({one: table[one].to_list() for one in columns}, backend=backend)
             except ModuleNotFoundError:
                 raise InputError(f"backend={backend!r} needs the package {backend}: install it.") from None

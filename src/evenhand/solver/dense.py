@@ -227,6 +227,7 @@ def collapsed(rows: NDArray[Any], weights: Vector) -> tuple[NDArray[Any], Vector
     _, first, kind = np.unique(row_hashes(flat), return_index=True, return_inverse=True)
     if not np.array_equal(flat[first[kind]], flat):  # two rows with the same hash
         _, first, kind = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+        kind = kind.ravel()  # NumPy 2.0 gives it as a column
     return rows[first], np.bincount(kind, weights, len(first)).astype(np.float64), kind
 
 
