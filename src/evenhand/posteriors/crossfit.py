@@ -240,7 +240,8 @@ def _joined(
         sums[fold.test] += cells
         times[fold.test] += 1
     rows = np.flatnonzero(times)
-    model: PosteriorModel = Averaged(tuple(model for model, _ in done)) if average else done[-1][0]
+    several = average and len(done) > 1
+    model: PosteriorModel = Averaged(tuple(model for model, _ in done)) if several else done[-1][0]
     cells, part = sums[rows] / times[rows, None, None], examples.take(rows)
     final = model.cells(part.X, part.allowed)
     return Estimated(rows, cells, model, final=final, fits=len(tasks) * spec.fits)

@@ -26,7 +26,7 @@ from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.rule import Rule
 from evenhand.report.summary import place_in_words
-from evenhand.requirements.bounds import NoWorse
+from evenhand.requirements.bounds import needs_reference
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.statistic import SELECTION
@@ -48,9 +48,7 @@ def describe(model: FairClassifier) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "method": "post-processing" if isinstance(model, FairPostprocessor) else "in-processing",
         "asked": repr(constraint),
-        "unconstrained": any(
-            isinstance(part, NoWorse) and part.than == "unconstrained" for part in constraint.requirements
-        ),
+        "unconstrained": needs_reference(constraint),
         "aware": model.aware if isinstance(model.aware, bool) else ", ".join(model.aware),
         "guarantee": None if guarantee is None else guarantee.to_dict(),
         "binds": not plain or any(abs(price) > _BINDS for price in prices.values()),

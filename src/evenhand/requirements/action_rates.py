@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.display.notebook import ShownAsTable
 from evenhand.groups.groups import Groups
+from evenhand.requirements.rates import quotient
 
 if TYPE_CHECKING:
     from evenhand.requirements.actions import Actions
@@ -56,7 +57,7 @@ class ActionStatistic:
         """The statistic of each group, shape (..., G); NaN where it is undefined."""
         part = (self.mask[:, None] * self.table * rates.selected).sum(axis=(-1, -2)) @ members.T
         total = (self.mask * rates.mass).sum(axis=-1) @ members.T
-        return np.asarray(np.where(total > 0, part / np.where(total > 0, total, 1.0), np.nan))
+        return quotient(part, total)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,14 +90,12 @@ class ActionRates(ShownAsTable):
     @property
     def rates(self) -> Floats:
         """P(action a | S=m, Y=y), shape (M, L, K); NaN in cells without mass."""
-        mass = self.mass[..., None]
-        return np.where(mass > 0, self.selected / np.where(mass > 0, mass, 1.0), np.nan)
+        return quotient(self.selected, self.mass[..., None])
 
     @property
     def by_group(self) -> Floats:
         """P(action a | S=m), shape (M, K)."""
-        mass = self.mass.sum(axis=1)[:, None]
-        return np.where(mass > 0, self.selected.sum(axis=1) / np.where(mass > 0, mass, 1.0), np.nan)
+        return quotient(self.selected.sum(axis=1), self.mass.sum(axis=1)[:, None])
 
     def among(self, cells: NDArray[np.bool_]) -> ActionRates:
         """Rates of the people in some of the groups; the others are empty."""
