@@ -158,7 +158,8 @@ def test_what_cannot_be_proven_is_not_returned(posteriors, monkeypatch):
 
 def test_an_interrupt_is_a_keyboard_interrupt():
     code = (
-        "import numpy as np, evenhand as eh\n"
+        "import signal, numpy as np, evenhand as eh\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # jobs in the background ignore it
         "P = np.random.default_rng(0).dirichlet(np.ones(32), 20_000).reshape(-1, 16, 2)\n"
         "eh.solve(P[:100], eh.EqualizedOdds(difference=0.01))\n"  # so that nothing is imported later
         "print('ready', flush=True)\n"
@@ -172,7 +173,10 @@ def test_an_interrupt_is_a_keyboard_interrupt():
     assert process.stdout.readline().strip() == "ready"
     time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)
-    assert process.communicate(timeout=60)[0].strip() == "stopped"
+    try:
+        assert process.communicate(timeout=60)[0].strip() == "stopped"
+    finally:
+        process.kill()
 
 
 def one_hot(eta, codes, M):
