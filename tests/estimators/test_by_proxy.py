@@ -200,7 +200,7 @@ def test_known_values_check_the_calibration_in_fit():
     ("settings", "proxy", "message"),
     [
         ({"aware": True}, eh.Proxy(race=table(X)), "'race' is known by probabilities only"),
-        ({"confidence": 0.9}, eh.Proxy(race=table(X)), "or a Proxy: leave guarantee out"),
+        ({"confidence": 0.9}, eh.Proxy(race=table(X)), "nor a Proxy: leave it out"),
         ({"min_group_size": 5}, eh.Proxy(race=table(X)), "min_size counts rows of groups"),
         ({"posterior": "joint"}, eh.Proxy(race=table(X)), "form='joint' cannot be learned"),
         ({"group_estimator": KNeighborsClassifier()}, eh.Proxy(race=table(X)), "does not take sample_weight"),

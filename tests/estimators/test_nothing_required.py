@@ -58,8 +58,8 @@ def label_part(fair, seen=None):
     curve = None
     if isinstance(model, Calibrated):
         model, curve = model.model, model.calibrator.label
-    p = model.cells(encode(rows.X), allowed)[:, :, 1].sum(axis=1)
-    return p if curve is None else curve(p)
+    p = model.cells(encode(rows.X), allowed).sum(axis=1)
+    return (p if curve is None else curve(p))[:, 1]
 
 
 def assert_decided_by_the_label(fair, cost=0.5, seen=None):

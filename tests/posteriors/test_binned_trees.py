@@ -1,5 +1,6 @@
 """Boosted trees for many rows: the probabilities of scikit-learn, to the last bit."""
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given
@@ -51,3 +52,12 @@ def test_early_stopping_bins_by_all_categories():
     X, y, model = problem(3, categories=True, rows=1000)
     model.set_params(early_stopping=True, validation_fraction=0.5).fit(X, y)
     np.testing.assert_array_equal(proba_by_bins(model, X)[0], model.predict_proba(X))
+
+
+def test_trees_of_a_memory_map_are_evaluated_too(tmp_path):
+    """joblib hands large arrays to its workers like this."""
+    X, y, model = problem(4, categories=True)
+    joblib.dump(model.fit(X, y), tmp_path / "model")
+    mapped = joblib.load(tmp_path / "model", mmap_mode="r")
+    assert not mapped._predictors[0][0].nodes.flags.writeable
+    np.testing.assert_array_equal(proba_by_bins(mapped, X)[0], model.predict_proba(X))

@@ -16,6 +16,7 @@ from distributed import Client
 from tests.routes.data import wait_until
 
 import evenhand as eh
+from evenhand.cluster import client as clients
 from evenhand.cluster import dask_partitions as partitions
 from evenhand.cluster.dask_partitions import DaskPartitions
 from evenhand.exceptions import ClusterError, InputError, MissingExtraError
@@ -228,7 +229,7 @@ def test_ctrl_c_leaves_no_task_behind(client, monkeypatch):
         raise KeyboardInterrupt
 
     held = DaskPartitions(rows())
-    monkeypatch.setattr(partitions, "gather", interrupt)
+    monkeypatch.setattr(clients, "gather", interrupt)
     with pytest.raises(KeyboardInterrupt):
         held.map(slowly, 0.1)
     wait_until(lambda: not any(client.processing().values()))

@@ -6,6 +6,7 @@ are added up in scikit-learn's order, so probabilities are the same to the last 
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def proba_by_bins(model: Any, matrix: Floats, last: Floats = _NOTHING) -> list[F
     missing, threads = model._bin_mapper.missing_values_bin_idx_, _openmp_effective_n_threads()
     raw = [np.tile(model._baseline_prediction, (n, 1)) for _ in last]
     for step in model._predictors:
-        for k, tree in enumerate(step):
+        for k, tree in enumerate(map(_writable, step)):
             splits = tree.nodes["feature_idx"][tree.nodes["is_leaf"] == 0]
             varies = (splits >= width).any()
             for v, total in enumerate(raw):
@@ -56,3 +57,9 @@ def proba_by_bins(model: Any, matrix: Floats, last: Floats = _NOTHING) -> list[F
                     leaves = tree.predict_binned(rows, missing, threads)
                 total[:, k] += leaves
     return [np.asarray(model._loss.predict_proba(total)) for total in raw]
+
+
+def _writable(tree: Any) -> Any:
+    """A tree as compiled code takes it: those of a memory map are copied, as they cannot be written to."""
+    arrays = tree.nodes, tree.binned_left_cat_bitsets
+    return tree if all(array.flags.writeable for array in arrays) else copy.deepcopy(tree)
