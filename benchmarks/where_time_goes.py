@@ -22,7 +22,7 @@ from benchmarks.serving import TOLERANCE, adult_rows, income_rows, repeated
 FIT = {
     "reading the table, labels and groups": ("training_data.py", "read_training_data"),
     "fitting trees": ("tabular.py", "fit"),
-    "evaluating trees": ("tabular.py", "predict_proba"),
+    "evaluating trees": ("learner.py", "proba", "proba_with"),
     "calibrating": ("crossfit.py", "calibrate"),
     "solving and proving": ("problem.py", "solve"),
     "making the rule": ("fit_rows.py", "rule"),
@@ -30,28 +30,30 @@ FIT = {
 PREDICTION = {
     "reading the table": ("access.py", "read"),
     "encoding it": ("table_encoder.py", "__call__"),
-    "evaluating trees": ("tabular.py", "predict_proba"),
+    "evaluating trees": ("learner.py", "proba", "proba_with"),
     "calibrating": ("models.py", "calibrated"),
     "keys of the rows": ("row_keys.py", "row_keys"),
     "the rule": ("rule.py", "decide"),
 }
 
 
-def shares(work: Callable[[], Any], stages: dict[str, tuple[str, str]]) -> tuple[float, dict[str, float]]:
+def shares(work: Callable[[], Any], stages: dict[str, tuple[str, ...]]) -> tuple[float, dict[str, float]]:
     """Seconds of some work under the profiler, and the share of each stage."""
     profile = cProfile.Profile()
     profile.runcall(work)
     found: Any = pstats.Stats(profile)
     spent = {
         name: sum(
-            line[3] for (path, _, own), line in found.stats.items() if path.endswith(file) and own == function
+            line[3]
+            for (path, _, own), line in found.stats.items()
+            if path.endswith(file) and own in functions
         )
-        for name, (file, function) in stages.items()
+        for name, (file, *functions) in stages.items()
     }
     return found.total_tt, {name: seconds / found.total_tt for name, seconds in spent.items()}
 
 
-def told(name: str, work: Callable[[], Any], stages: dict[str, tuple[str, str]]) -> dict[str, float]:
+def told(name: str, work: Callable[[], Any], stages: dict[str, tuple[str, ...]]) -> dict[str, float]:
     work()  # what is loaded once is not counted
     seconds, found = shares(work, stages)
     rest = 1 - sum(found.values())
