@@ -112,10 +112,10 @@ def count_scores(part: GroupedRows, asked: Sequence[Interval], few: int) -> Foun
     """
     found = []
     for m, low, high in asked:
-        inside = part.codes == m
+        own = part.rows_of(m)
         if (low, high) != WHOLE:  # numbers of float64: scores of float32 are not compared as such
-            inside &= (part.eta >= np.float64(low)) & (part.eta < np.float64(high))
-        own = np.flatnonzero(inside)
+            eta = part.eta[own]
+            own = own[(eta >= np.float64(low)) & (eta < np.float64(high))]
         eta, weights = part.eta[own].astype(np.float64, copy=False), part.weights_of(own)
         listed = len(own) <= few or eta.min() == eta.max()
         if listed:

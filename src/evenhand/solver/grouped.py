@@ -6,6 +6,7 @@ h = a + b eta is monotone in eta, so the optimum is a mixture of thresholds (``t
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,18 @@ class GroupedRows(DenseRows):
     def n_columns(self) -> int:
         """Two for each group."""
         return 2 * self.n_groups
+
+    @cached_property
+    def _in_order(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows in the order of their groups, and where each group begins."""
+        codes = self.codes.astype(np.min_scalar_type(self.n_groups))  # small integers are sorted by counting
+        order = np.argsort(codes, kind="stable")
+        return order, np.searchsorted(codes[order], np.arange(self.n_groups + 1))
+
+    def rows_of(self, group: int) -> NDArray[np.intp]:
+        """The rows of a group, in their order."""
+        order, first = self._in_order
+        return order[first[group] : first[group + 1]]
 
     def masses(self) -> Vector:
         """Sum of w p over all rows."""
