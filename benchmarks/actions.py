@@ -160,7 +160,7 @@ def speed(n: int = ROWS) -> dict[str, Any]:
     product = min(cpu_seconds(lambda: flat @ table)[0] for _ in range(5))
     for name, constraint in asked.items():
         problem = ActionsProblem.of(rows, constraint)
-        took, solution = cpu_seconds(lambda problem=problem: problem._optimal(_accepted(), None))
+        took, solution = cpu_seconds(lambda problem=problem: problem._optimal(_accepted()))
         results[name] = {
             "CPU seconds": round(took, 2),
             "products (goal: 30)": round(took / product, 1),
