@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+import evenhand as eh
 from evenhand.posteriors.binned_trees import proba_by_bins
 
 
@@ -61,3 +62,18 @@ def test_trees_of_a_memory_map_are_evaluated_too(tmp_path):
     mapped = joblib.load(tmp_path / "model", mmap_mode="r")
     assert not mapped._predictors[0][0].nodes.flags.writeable
     np.testing.assert_array_equal(proba_by_bins(mapped, X)[0], model.predict_proba(X))
+
+
+def test_a_model_file_decides_a_batch_as_its_rows_one_by_one(tmp_path):
+    """Batches go by bins, and race is learned given sex; few rows go through all trees at once."""
+    adult = eh.datasets.load_adult()
+    fair = eh.FairPostprocessor(constraint=eh.DemographicParity(difference=0.03))
+    fair.fit(adult.features[:2000], adult.label[:2000], sensitive_features=adult.sensitive[:2000])
+    eh.save(fair, tmp_path / "fair.eh")
+    loaded, new = eh.load(tmp_path / "fair.eh"), adult.features[2000:3500]
+    whole = loaded.predict_proba(new)
+    pieces = np.concatenate([loaded.predict_proba(new[k : k + 3]) for k in range(0, 300, 3)])
+    np.testing.assert_array_equal(whole[:300], pieces)
+    np.testing.assert_array_equal(whole, fair.predict_proba(new))
+    model = loaded.posterior_model_
+    np.testing.assert_array_equal(model.cells(new, None)[:300], model.cells(new[:300], None))
