@@ -20,7 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 from evenhand.data.columns import level_order
 from evenhand.data.features import as_matrix, column_names, has_names, take_rows
 from evenhand.exceptions import EvenhandError, InputError, reason
-from evenhand.posteriors.binned_trees import proba_by_bins
+from evenhand.posteriors.boosted_trees import proba_by_bins
 from evenhand.posteriors.table_encoder import EncodedTable
 from evenhand.posteriors.tabular import TabularClassifier
 

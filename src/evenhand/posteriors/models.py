@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from evenhand.data.features import join_columns, take_rows
 from evenhand.exceptions import InputError
+from evenhand.posteriors.boosted_trees import StackedTrees
 from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator
 from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner, boosted_trees
 from evenhand.posteriors.preparation import Encoder
-from evenhand.posteriors.stacked_trees import StackedTrees
 from evenhand.posteriors.table_encoder import EncodedTable, last_columns, without_last
 
 __all__ = ["Encoded", "PosteriorModel", "calibrated", "within"]

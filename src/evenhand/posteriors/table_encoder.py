@@ -16,7 +16,7 @@ from evenhand.data import features
 from evenhand.data.columns import Level, factorize, is_missing, object_column
 from evenhand.data.features import column_names, dense, drop_columns, has_names
 from evenhand.exceptions import InputError
-from evenhand.posteriors.stacked_trees import StackedTrees
+from evenhand.posteriors.boosted_trees import StackedTrees
 
 Levels = dict[Level, int] | None
 """Codes of the categories of a column; None for a column of numbers."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.features import read_features
 from evenhand.exceptions import InputError
-from evenhand.posteriors.binned_trees import proba_by_bins
+from evenhand.posteriors.boosted_trees import proba_by_bins
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
 from evenhand.solver.threads import one_thread
 
