@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -18,7 +19,7 @@ from evenhand.data.features import column_names, dense, drop_columns, has_names
 from evenhand.exceptions import InputError
 from evenhand.posteriors.boosted_trees import StackedTrees
 
-Levels = dict[Level, int] | None
+Codes = dict[Level, int] | None
 """Codes of the categories of a column; None for a column of numbers."""
 
 _MOST_CATEGORIES = 254  # what the boosted trees can hold, with one bin left for all others
@@ -87,8 +88,8 @@ class TableEncoder:
 
     Attributes
     ----------
-    levels : list of dict or None
-        For each column, the codes of its most frequent categories; None for a column of numbers.
+    levels : list of lists or None
+        For each column its most frequent categories, whose codes are their places; None for one of numbers.
 
     Examples
     --------
@@ -99,13 +100,16 @@ class TableEncoder:
            [nan,  0.]])
     """
 
-    levels: list[Levels]
+    levels: list[list[Level] | None]
 
     def __post_init__(self) -> None:
         """Refuse what no table gives: files can be altered."""
-        sound = isinstance(self.levels, list) and all(map(_are_codes, self.levels))
-        if not sound:
+        if not isinstance(self.levels, list) or not all(map(_are_levels, self.levels)):
             raise InputError("the encoding of the table is not one that evenhand writes.")
+
+    @cached_property
+    def _codes(self) -> list[Codes]:
+        return [None if one is None else {level: k for k, level in enumerate(one)} for one in self.levels]
 
     @classmethod
     def fit(cls, X: Any) -> TableEncoder:
@@ -116,18 +120,19 @@ class TableEncoder:
         """Encode rows; categories not seen in fit are missing."""
         if X.shape[1] != len(self.levels):
             raise InputError(f"X has {X.shape[1]} columns, and its encoding is of {len(self.levels)}.")
-        quick = [_quick(value, known) for value, known in zip(_single_row(X), self.levels, strict=False)]
+        quick = [_quick(value, known) for value, known in zip(_single_row(X), self._codes, strict=False)]
         if quick and None not in quick:
             matrix = np.array([quick], dtype=np.float64)
         else:
-            columns = zip(_columns(X), self.levels, column_names(X), strict=True)
+            columns = zip(_columns(X), self._codes, column_names(X), strict=True)
             matrix = np.column_stack([_encoded(*column) for column in columns])
         return EncodedTable(matrix, np.array([known is not None for known in self.levels]))
 
 
-def _are_codes(levels: Any) -> bool:
-    codes = levels.values() if isinstance(levels, dict) else (0,) if levels is None else (None,)
-    return all(type(code) is int and 0 <= code < _MOST_CATEGORIES for code in codes)
+def _are_levels(levels: Any) -> bool:
+    if levels is None or not isinstance(levels, list):
+        return levels is None
+    return len(levels) <= _MOST_CATEGORIES and all(isinstance(one, Hashable) for one in levels)
 
 
 def _single_row(X: Any) -> Any:
@@ -137,16 +142,16 @@ def _single_row(X: Any) -> Any:
     return nw.from_native(X, eager_only=True).row(0) if has_names(X) else dense(X)[0].tolist()
 
 
-def _quick(value: Any, levels: Levels) -> float | None:
+def _quick(value: Any, codes: Codes) -> float | None:
     """The number or code of a known value, as columns give it; None if its column is to be read.
 
     Operations on a column take a hundred times as long as one on a value.
     """
     if value is None:
         return math.nan
-    if levels is None:
+    if codes is None:
         return float(value) if isinstance(value, int | float | np.integer | np.floating | np.bool_) else None
-    return levels.get(value) if type(value) is str else None
+    return codes.get(value) if type(value) is str else None
 
 
 def _columns(X: Any) -> list[Any]:
@@ -156,30 +161,30 @@ def _columns(X: Any) -> list[Any]:
     return [X[:, k] for k in column_names(X)]
 
 
-def _levels(column: Any) -> dict[Level, int] | None:
-    """Codes of the most frequent categories of a column; None for a column of numbers."""
+def _levels(column: Any) -> list[Level] | None:
+    """The most frequent categories of a column; None for a column of numbers."""
     numbers = _numbers(column)
     if numbers is not None:
-        return {} if np.isnan(numbers).all() else None  # the trees cannot bin an empty column of numbers
+        return [] if np.isnan(numbers).all() else None  # the trees cannot bin an empty column of numbers
     found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
     counts = np.bincount(codes[codes >= 0], minlength=len(found))
     kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
-    return {found[k]: code for code, k in enumerate(kept)}
+    return [found[k] for k in kept]
 
 
-def _encoded(column: Any, levels: dict[Level, int] | None, name: Any) -> NDArray[np.float64]:
-    numbers = _numbers(column) if levels is None else None
+def _encoded(column: Any, codes: Codes, name: Any) -> NDArray[np.float64]:
+    numbers = _numbers(column) if codes is None else None
     if numbers is not None:
         return numbers
-    found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
-    kinds = {"number"} if levels is None else set(map(_kind, levels))
+    found, places = factorize(column, what="a column of X", limit=_MOST_LEVELS)
+    kinds = {"number"} if codes is None else set(map(_kind, codes))
     if found and kinds and kinds.isdisjoint(map(_kind, found)):
         raise InputError(
             f"column {name!r} of X held values of type {', '.join(sorted(kinds))} in fit and now holds "
             f"{found[0]!r} of type {_kind(found[0])}: convert it."
         )
-    table = np.array([*((levels or {}).get(level, np.nan) for level in found), np.nan], dtype=np.float64)
-    return np.asarray(table[codes])
+    table = np.array([*((codes or {}).get(level, np.nan) for level in found), np.nan], dtype=np.float64)
+    return np.asarray(table[places])
 
 
 def _kind(level: Level) -> str:
