@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.query import read_columns, tally_table
-from evenhand.auditing.tally import Tally, tally
+from evenhand.auditing.tally import tally
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.names import Key
@@ -55,7 +55,7 @@ class Batch:
 
 
 def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any) -> Batch:
-    """The counts of a batch; see :meth:`Monitor.update`.
+    """The counts of a batch; if it is late, its rows were counted before, without their labels.
 
     Parameters
     ----------
@@ -88,24 +88,19 @@ def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any)
             f"sample_weight is up to {largest:g}. Evidence is valid for weights from 0 to 1: divide by the "
             "largest weight that any batch can have."
         )
-    return _batch(counted, largest, late=late)
+    features, n_controls, cells = cells_of(counted.groups)
+    by_label = np.moveaxis(counted.sums[1, :2] * largest, 0, -1)  # (M, labels, rows and selected)
+    everybody = by_label.sum(axis=1, keepdims=True)
+    sums = np.concatenate([everybody * (not late), by_label * counted.labelled], axis=1)
+    there, rows = np.flatnonzero(counted.rows.sum(axis=1)), int(counted.rows.sum())
+    seen = tuple(cells[k] for k in there)
+    return Batch(features, n_controls, seen, sums[there], rows, counted.groups.excluded_rows, counted.classes)
 
 
 def cells_of(groups: Groups) -> tuple[tuple[str, ...], int, tuple[Key, ...]]:
     """Names of control and sensitive features, how many of them are controls, and their values by code."""
     controls = () if groups.strata is None else groups.strata.features
     return (*controls, *groups.features), len(controls), tuple(name.values for name in groups.cell_names)
-
-
-def _batch(counted: Tally, largest: float = 1.0, *, late: bool) -> Batch:
-    """The counts of a batch; if it is late, its rows were counted before, without their labels."""
-    names, controls, cells = cells_of(counted.groups)
-    by_label = np.moveaxis(counted.sums[1, :2] * largest, 0, -1)  # (M, labels, rows and selected)
-    everybody = by_label.sum(axis=1, keepdims=True)
-    sums = np.concatenate([everybody * (not late), by_label * counted.labelled], axis=1)
-    there, rows = np.flatnonzero(counted.rows.sum(axis=1)), int(counted.rows.sum())
-    seen = tuple(cells[k] for k in there)
-    return Batch(names, controls, seen, sums[there], rows, counted.groups.excluded_rows, counted.classes)
 
 
 @dataclass(frozen=True, eq=False)

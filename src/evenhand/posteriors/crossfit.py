@@ -32,8 +32,8 @@ from evenhand.posteriors.models import (
     calibrated,
     within,
 )
-from evenhand.posteriors.preparation import Encoder
 from evenhand.posteriors.spec import PosteriorSpec
+from evenhand.posteriors.table_encoder import Encoder
 
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]

@@ -25,8 +25,7 @@ from evenhand.posteriors.boosted_trees import StackedTrees
 from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator
 from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner, boosted_trees
-from evenhand.posteriors.preparation import Encoder
-from evenhand.posteriors.table_encoder import EncodedTable, last_columns, without_last
+from evenhand.posteriors.table_encoder import EncodedTable, Encoder, last_columns, without_last
 
 __all__ = ["Encoded", "PosteriorModel", "calibrated", "within"]
 

@@ -23,8 +23,7 @@ from evenhand.posteriors.models import (
     Product,
     with_features,
 )
-from evenhand.posteriors.preparation import Encoder, shared_preparation
-from evenhand.posteriors.table_encoder import TableEncoder, without_last
+from evenhand.posteriors.table_encoder import Encoder, TableEncoder, shared_preparation, without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
 Form = Literal["separate", "label_then_group", "joint"]
@@ -113,7 +112,10 @@ class PosteriorSpec:
             return self, TableEncoder.fit(rows.X)
         # Where the last columns of X have a meaning, or learners differ, steps are fitted for each model.
         suits = self.form != "proxy" and rows.known is None and all(one is used[0] for one in used)
-        found = shared_preparation(used[0], rows.for_label) if steps and suits else None
+        if not steps or not suits:
+            return self, None
+        every = rows.for_label
+        found = shared_preparation(used[0], every.X, every.weights)
         if found is None:
             return self, None
         encoder, last = found

@@ -1,4 +1,4 @@
-"""A table as a matrix of numbers, with categories as codes: encoded once, for every model that shares it."""
+"""A table encoded once for all models that share it: as numbers and codes, or by steps of a pipeline."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from evenhand.data import features
 from evenhand.data.columns import Level, factorize, is_missing, object_column
-from evenhand.data.features import column_names, dense, drop_columns, has_names
+from evenhand.data.features import column_names, dense, drop_columns, has_names, take_rows
 from evenhand.exceptions import InputError
 from evenhand.posteriors.boosted_trees import StackedTrees
 
@@ -246,3 +250,79 @@ def last_columns(X: Any, columns: int) -> NDArray[np.float64]:
     if isinstance(X, EncodedTable):
         return X.matrix[:, X.shape[1] - columns :]
     return np.asarray(features.last_columns(X, columns), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """The steps of a pipeline that prepare its columns, as a function: fitted once, for all models.
+
+    Folds of posteriors then differ in their classifiers alone, and rows are transformed once instead of once
+    per model. Nothing of the label leaks into the rows that a fold leaves out: only steps of scikit-learn
+    that need no label are shared, and they are not given one.
+
+    Attributes
+    ----------
+    steps : Pipeline
+        Fitted transformers.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = np.array([[1.0], [3.0]])
+    >>> Preparation(Pipeline([("scale", StandardScaler())]).fit(X))(X)
+    array([[-1.],
+           [ 1.]])
+    """
+
+    steps: Pipeline
+
+    def __post_init__(self) -> None:
+        """Refuse what no fit gives: files can be altered."""
+        if not isinstance(self.steps, Pipeline):
+            raise InputError("the preparation of the table is not one that evenhand writes.")
+
+    def __call__(self, X: Any) -> Any:
+        """Rows as the classifiers see them."""
+        found = self.steps.transform(X)
+        rows: Any = found
+        return rows.tocsr() if issparse(found) else rows
+
+
+Encoder = TableEncoder | Preparation
+"""What encodes a table for several models."""
+
+
+def shared_preparation(
+    learner: Any, X: Any, weights: NDArray[np.float64] | None
+) -> tuple[Preparation, Any] | None:
+    """The preparation of a pipeline, fitted to rows without their labels, and its classifier.
+
+    Parameters
+    ----------
+    learner : classifier
+    X : table or matrix
+    weights : array or None
+        Rows of weight 0 are no examples.
+
+    Returns
+    -------
+    tuple or None
+        None if the classifier is no pipeline of scikit-learn or has a cache, or some steps may need the label
+        or cannot be fitted: then each model has steps of its own, and says what is wrong with them.
+    """
+    if type(learner) is not Pipeline or len(learner.steps) < 2 or learner.memory is not None:
+        return None
+    steps = clone(Pipeline(learner.steps[:-1]))
+    parts = [step for step in steps.get_params().values() if hasattr(step, "get_params")]
+    if any(not type(part).__module__.startswith("sklearn.") for part in parts):
+        return None
+    if any(get_tags(part).target_tags.required for part in parts):
+        return None
+    if weights is not None and weights.any() and not weights.all():
+        X = take_rows(X, np.flatnonzero(weights))
+    try:
+        return Preparation(steps.fit(X)), learner.steps[-1][1]
+    except MemoryError:
+        raise
+    except Exception:  # whatever a function of the pipeline raises; the fit of the first fold says it
+        return None
