@@ -21,6 +21,7 @@ from evenhand.posteriors.models import (
     LabelThenGroup,
     PosteriorModel,
     Product,
+    Restricted,
     with_features,
 )
 from evenhand.posteriors.table_encoder import Encoder, TableEncoder, shared_preparation, without_last
@@ -50,7 +51,7 @@ class PosteriorSpec:
     imputed : bool, default=False
         Whether "label_then_group" learns the groups by a chain of the features, from rows that know some.
     unaware : bool, default=False
-        Whether the label's model does not see what is known of the group; see :class:`LabelThenGroup`.
+        Whether the label's model does not see what is known of the group; see :class:`Restricted`.
     """
 
     form: Form | Literal["known", "group", "proxy"]
@@ -143,7 +144,8 @@ class PosteriorSpec:
                 given.append(self._group(self.group, part, part.codes, rows.n_groups))
             else:
                 given.append(fit_chain(partial(self._group, self.group), part))
-        return LabelThenGroup(self._label_alone(rows), tuple(given), self.unaware)
+        model = LabelThenGroup(self._label_alone(rows), tuple(given))
+        return Restricted(model) if self.unaware else model
 
     def _by_feature(self, rows: Examples) -> GroupByFeature:
         whole = self.levels is None or is_frozen(self.group)
