@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from evenhand.posteriors.chain import FeatureChain, fit_chain, fits_of_chain
-from evenhand.posteriors.examples import Examples, LabelExamples
+from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
 from evenhand.posteriors.models import (
     GroupByFeature,
@@ -128,9 +128,10 @@ class PosteriorSpec:
             label, group = (factor.fit(rows) for factor in self.factors)
             return Product(label, group, rows.seen)
         if self.form == "known":
-            return KnownGroup(self._label_alone(rows))
+            return KnownGroup(self._label(rows))
         if self.form == "proxy":
-            return LabelAndProxy(self._label(without_last(rows.X, rows.n_groups), rows), rows.n_groups)
+            seen = replace(rows, X=without_last(rows.X, rows.n_groups))
+            return LabelAndProxy(self._label(seen), rows.n_groups)
         if self.form == "group":
             return self._by_feature(rows)
         if self.form == "joint":
@@ -144,7 +145,7 @@ class PosteriorSpec:
                 given.append(self._group(self.group, part, part.codes, rows.n_groups))
             else:
                 given.append(fit_chain(partial(self._group, self.group), part))
-        model = LabelThenGroup(self._label_alone(rows), tuple(given))
+        model = LabelThenGroup(self._label(rows), tuple(given))
         return Restricted(model) if self.unaware else model
 
     def _by_feature(self, rows: Examples) -> GroupByFeature:
@@ -156,15 +157,11 @@ class PosteriorSpec:
             models.append(self._group(self.group, seen, level[rows.codes], int(level.max()) + 1))
         return GroupByFeature(tuple(models), levels)
 
-    def _label_alone(self, rows: Examples) -> Learner:
+    def _label(self, rows: Examples) -> Learner:
         """P(Y | x), also from rows without a known group."""
-        found = rows.for_label
-        return self._label(found.X, found)
-
-    def _label(self, X: Any, rows: Examples | LabelExamples) -> Learner:
+        rows, L = rows.for_label, self.n_labels
         target = rows.labels.astype(np.intp)
-        classes = self.n_labels
-        return fit_learner(self.label, X, target, n_classes=classes, weights=rows.weights, names=self.names)
+        return fit_learner(self.label, rows.X, target, n_classes=L, weights=rows.weights, names=self.names)
 
     def _group(self, estimator: Any, rows: Examples, target: NDArray[np.intp], n_classes: int) -> Learner:
         """Fit a model of groups or cells."""
