@@ -169,10 +169,9 @@ class History:
     def in_order(self, batch: Batch) -> Batch:
         """A batch with its features in the order of earlier ones."""
         own, known = batch.names, self.names
-        if not known or (own, batch.controls) == (known, self.controls):
+        if not known:
             return batch
-        both = [(set(one.names), set(one.names[: one.controls])) for one in (batch, self)]
-        if both[0] != both[1]:
+        if set(own) != set(known) or set(own[: batch.controls]) != set(known[: self.controls]):
             raise InputError(
                 f"the batch has the features {', '.join(map(repr, own))}, and earlier ones had "
                 f"{', '.join(map(repr, known))}."

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from evenhand.posteriors.chain import FeatureChain, fit_chain, fits_of_chain
+from evenhand.posteriors.chain import FeatureChain, fit_chain
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
 from evenhand.posteriors.models import (
@@ -67,18 +67,6 @@ class PosteriorSpec:
     def n_labels(self) -> int:
         """Number of labels."""
         return 2 if self.names is None else len(self.names)
-
-    @property
-    def fits(self) -> int:
-        """Number of classifiers that one call of `fit` fits."""
-        if self.form == "separate":
-            return sum(factor.fits for factor in self.factors)
-        label = self.form != "group" and not is_frozen(self.label)
-        n_features = 1 if self.levels is None else self.levels.shape[1]
-        groups = {"label_then_group": self.n_labels, "group": n_features}.get(self.form, 0)
-        if self.imputed and self.levels is not None:
-            groups = self.n_labels * fits_of_chain(self.levels)
-        return label + (0 if is_frozen(self.group) else groups)
 
     @property
     def factors(self) -> tuple[PosteriorSpec, ...]:
