@@ -11,7 +11,7 @@ import pytest
 import evenhand as eh
 from evenhand.display.notebook import html_table
 from evenhand.groups.groups import GroupName
-from evenhand.requirements.constraints import ByConstraint, ConstraintName
+from evenhand.requirements.constraints import ByName, ConstraintName
 
 START = """
 import evenhand as eh
@@ -91,11 +91,11 @@ def test_a_table_escapes_names_and_is_shortened():
 
 def test_the_repr_of_many_prices_is_shortened():
     names = [ConstraintName("parity", "rate", GroupName(("g",), (k,))) for k in range(40)]
-    prices = ByConstraint(zip(names, np.linspace(0, -1, 40).tolist(), strict=True))
+    prices = ByName(zip(names, np.linspace(0, -1, 40).tolist(), strict=True))
     assert repr(prices).startswith("parity, rate: g=39  -1\n")
     assert repr(prices).endswith("and 28 more")
     assert prices[names[-1]] == -1
-    assert repr(ByConstraint()) == "{}"
+    assert repr(ByName()) == "{}"
 
 
 def test_the_repr_of_prices_survives_saving(tmp_path):

@@ -168,14 +168,6 @@ def test_a_combination_that_does_not_occur_has_no_model_and_no_share(problem):
     assert by_atom @ model.cells(ATOMS, None).sum(axis=2) == pytest.approx(shares, abs=0.01)
 
 
-def test_the_number_of_fits_counts_every_model(problem):
-    spec = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, imputed=True)
-    assert spec.fits == 1 + 2 * (1 + 2)
-    drawn = problem.sample(2_000, seed=9)
-    found = cross_fit(spec, examples(drawn, hide(drawn)), cv=2, average=True)
-    assert found.fits == 2 * spec.fits
-
-
 def test_a_frozen_group_model_is_taken_as_it_is(problem):
     drawn = problem.sample(3_000, seed=10)
     frozen = FrozenEstimator(DecisionTreeClassifier().fit(drawn.X, drawn.codes))

@@ -164,6 +164,6 @@ def test_columns_that_a_column_transformer_leaves_out_are_found(chosen, more, lo
     assert left_out(make_pipeline("passthrough", LogisticRegression()), TABLE, 2) == []
 
 
-def test_columns_of_a_matrix_are_found_by_their_position():
+def test_columns_of_a_matrix_are_named_by_their_position():
     pipeline = make_pipeline(ColumnTransformer([("some", "passthrough", [0, 1])]), LogisticRegression())
-    assert left_out(pipeline, TABLE.to_numpy(), 1) == [3]
+    assert left_out(pipeline, TABLE.to_numpy(), 1) == ["x3"]

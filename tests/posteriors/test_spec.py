@@ -76,18 +76,18 @@ def test_a_cell_without_examples_has_no_posterior(rows):
 def test_the_groups_need_fewer_folds_than_the_label(rows):
     few = rows.take(np.arange(600))
     separate = PosteriorSpec("separate", TREE, TREE, levels=LEVELS)
-    assert cross_fit(separate, few, cv=5, average=True).fits == 5 + 2 * GROUP_FOLDS
-    assert cross_fit(separate, few, cv=2, average=True).fits == 2 + 2 * 2
-    assert cross_fit(separate, few, cv=5).fits == 6 + 2 * (GROUP_FOLDS + 1)
+    for cv, folds in ((5, GROUP_FOLDS), (2, 2)):
+        model = cross_fit(separate, few, cv=cv, average=True).model
+        assert (len(model.label.models), len(model.group.models)) == (cv, folds)
     given_label = PosteriorSpec("label_then_group", TREE, TREE)
-    assert cross_fit(given_label, few, cv=5, average=True).fits == 5 + 2 * 5
+    assert len(cross_fit(given_label, few, cv=5, average=True).model.models) == 5
 
 
 def test_a_frozen_factor_is_not_fitted(rows):
     few = rows.take(np.arange(600))
     frozen = FrozenEstimator(LogisticRegression().fit(few.X, few.positive))
     found = cross_fit(PosteriorSpec("separate", frozen, TREE, levels=LEVELS), few, average=True)
-    assert found.fits == 2 * GROUP_FOLDS
+    assert len(found.model.group.models) == GROUP_FOLDS
     own = frozen.predict_proba(few.X)
     assert np.allclose(found.cells.sum(axis=1), own)
     assert np.allclose(found.model.cells(few.X, None).sum(axis=1), own)
@@ -100,7 +100,7 @@ def test_splits_are_used_for_both_factors(rows):
     separate = PosteriorSpec("separate", TREE, TREE, levels=LEVELS)
     found = cross_fit(separate, few, cv=splits, average=True)
     assert found.rows.tolist() == [*range(200), *range(300, 500)]
-    assert found.fits == 2 + 2 * 2
+    assert len(found.model.label.models) == len(found.model.group.models) == 2
 
 
 LOANS = FiniteProblem.random(6, levels=(2, 2), concentration=1.0, seed=5).sample(900, seed=1)

@@ -15,7 +15,7 @@ from evenhand.display.text import show
 from evenhand.estimators.explanation import Explanation
 from evenhand.groups.groups import GroupName
 from evenhand.optimum.action_rule import ActionRule
-from evenhand.requirements.constraints import ByConstraint, ConstraintName
+from evenhand.requirements.constraints import ByName, ConstraintName
 
 Floats = NDArray[np.float64]
 
@@ -106,7 +106,7 @@ def explained_actions(
             margin=float(H[k, decided[k]] - H[k, against[k]]),
             probability=float(chances[k, decided[k]]),
             unconstrained=names[best[k]],
-            moved=ByConstraint(zip(shifts[0], moved[k].tolist(), strict=True)),
+            moved=ByName(zip(shifts[0], moved[k].tolist(), strict=True)),
             positive=names[decided[k]],
             reasons={},
             against=same["words"][names[against[k]]],

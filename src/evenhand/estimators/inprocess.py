@@ -114,7 +114,7 @@ class FairInprocessor(FairClassifier):
     forecast_ : Forecast
         The disparity to expect on new rows, for each notion and bound.
     n_fits_ : int
-        Models fitted in all, those of the posteriors included; all but the chosen ones to half of the rows.
+        Classifiers trained, besides models of posteriors; all but the chosen ones on half of the rows.
 
     Examples
     --------
@@ -219,7 +219,7 @@ class FairInprocessor(FairClassifier):
         self._remember(data, seed)
         self.multipliers_, self.certificate_ = optimum.multipliers, trained.certificate
         self.achieved_, self.guarantee_ = trained.achieved, trained.guarantee
-        self.n_fits_ = posteriors.fits + trained.pool.trainer.fits
+        self.n_fits_ = trained.pool.trainer.fits
         self.learner_ = chosen.model
         self._warn_if_constant(chosen.model.selection(data.examples.take(posteriors.rows).X))
         return self

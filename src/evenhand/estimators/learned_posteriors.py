@@ -57,8 +57,6 @@ class LearnedPosteriors:
         Of those rows, in risk and requirement.
     model : PosteriorModel
         For new rows.
-    fits : int
-        How many classifiers were fitted.
     actions : Actions or None
         What is decided between, unless that is two labels.
     """
@@ -68,7 +66,6 @@ class LearnedPosteriors:
     rows: NDArray[np.intp]
     weights: NDArray[np.float64] | None
     model: PosteriorModel
-    fits: int
     actions: Actions | None = None
 
     def problem(
@@ -198,7 +195,6 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
         rows,
         None if data.weights is None else data.weights[rows],
         estimated.model,
-        estimated.fits,
         data.actions,
     )
 

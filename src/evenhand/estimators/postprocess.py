@@ -58,7 +58,7 @@ from evenhand.posteriors.contributions import label_contributions
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.requirements.actions import Costs
 from evenhand.requirements.bounds import EVERYBODY
-from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.requirements.constraints import ByName, ConstraintName, LinearConstraints
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
@@ -603,7 +603,7 @@ class FairPostprocessor(FairClassifier):
             "unconstrained": [
                 labels[H > 0] for H in np.tensordot(p, self.prices_ * [-1.0, 1.0], axes=2).tolist()
             ],
-            "moved": [ByConstraint(zip(names, own, strict=True)) for own in moved.tolist()],
+            "moved": [ByName(zip(names, own, strict=True)) for own in moved.tolist()],
             "reasons": strongest_reasons(contributions, decided, most=reasons, groups=groups),
         }
         same = {

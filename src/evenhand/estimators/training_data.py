@@ -26,7 +26,7 @@ from evenhand.groups.groups import Groups
 from evenhand.groups.proxy import Proxy
 from evenhand.groups.strata import encode_strata, groups_in_strata, read_strata
 from evenhand.guarantee.guarantee import check_guarantee
-from evenhand.posteriors.examples import Examples, LabelExamples
+from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import is_frozen
 from evenhand.requirements.actions import Actions, on_actions
 from evenhand.requirements.rates import CellRates
@@ -350,9 +350,7 @@ def _without_excluded(
     lacking = np.ones(len(examples), np.bool_) if known is None else known >= 0
     lacking[in_group] = False
     others = examples.take(np.flatnonzero(lacking))
-    if not len(others):
-        return learned
-    return replace(learned, without_group=LabelExamples(others.X, others.labels, others.weights))
+    return replace(learned, without_group=others) if len(others) else learned
 
 
 def _has_one_class(examples: Examples) -> bool:

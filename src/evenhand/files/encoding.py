@@ -46,12 +46,11 @@ from evenhand.posteriors.calibration import (
 )
 from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner
-from evenhand.posteriors.preparation import Preparation
-from evenhand.posteriors.table_encoder import TableEncoder
+from evenhand.posteriors.table_encoder import Preparation, TableEncoder
 from evenhand.requirements.action_rates import ActionRates
 from evenhand.requirements.actions import Actions, Costs
 from evenhand.requirements.bounds import NoWorse, RateBound
-from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
+from evenhand.requirements.constraints import ByName, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import BoundMeasurement, Measurement
 from evenhand.requirements.notions import NOTIONS
 from evenhand.requirements.parameters import Parameters
@@ -192,7 +191,7 @@ def _fields(value: Any) -> dict[str, Any]:
     return params
 
 
-def decode_value(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
+def decode_value(value: Any, parts: list[Any]) -> Any:
     """What :func:`encode_value` wrote."""
     if not isinstance(value, dict):
         return value
@@ -207,10 +206,8 @@ def decode_value(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
         return found if tag == "list" else tuple(found)
     if tag == "dict":
         pairs = {decode_value(key, parts): decode_value(item, parts) for key, item in content}
-        for kind, key in ((ByConstraint, ConstraintName), (ByGroup, GroupName)):
-            if pairs and all(isinstance(one, key) for one in pairs):
-                return kind(pairs)
-        return pairs
+        named = pairs and all(isinstance(one, ConstraintName | GroupName) for one in pairs)
+        return ByName(pairs) if named else pairs
     if tag == "part":
         return parts[content]
     simple: dict[str, Any] = {"float": float, "pooled": lambda _: POOLED, "rule": read_rule}

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.groups.groups import GroupName, Groups, Members
-from evenhand.groups.strata import find_strata
 from evenhand.requirements.bounds import Bound, bounded_groups
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import Constraint
@@ -119,11 +118,8 @@ def find_comparisons(constraint: Constraint, groups: Groups) -> list[Comparison]
             found += _of_bound(number, part, groups)
         elif isinstance(part, Notion):
             part.check_reference(groups)
-            if not part.controls:
-                everybody = np.ones(len(groups), np.bool_)
-                found += _in_family(number, part, groups.members(part.groups), everybody, None)
-            for one in find_strata(groups, part.controls, part.groups) if part.controls else ():
-                found += _in_family(number, part, one.family, one.cells, one.name)
+            for stratum, cells, family in part.comparisons(groups):
+                found += _in_family(number, part, family, cells, stratum)
     return found
 
 

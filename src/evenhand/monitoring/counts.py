@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.query import read_columns, tally_table
-from evenhand.auditing.tally import Tally, tally
+from evenhand.auditing.tally import tally
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.names import Key
 from evenhand.groups.strata import stratify
-from evenhand.requirements.rates import Decisions, read_rows
+from evenhand.requirements.rates import read_rows
 
 Floats = NDArray[np.float64]
 
-_LONG = 1000
-"""Rows of a batch that is recognised by its content; short ones may be alike by chance."""
 _GROWTH, _FIRST_ROWS = 1.5, 256
 """A new start is made when the rows are this many times those of the last one, and at least so many."""
 _MOST_STARTS, _MOST_RECORDS = 12, 36
@@ -47,8 +43,6 @@ class Batch:
         Rows that are counted, and rows that lack a sensitive value.
     classes : array or None
         The negative and the positive label, if labels were read.
-    digest : str
-        Of the content; empty if the batch is not recognised by it.
     """
 
     names: tuple[str, ...]
@@ -58,11 +52,10 @@ class Batch:
     rows: int
     excluded: int = 0
     classes: NDArray[Any] | None = None
-    digest: str = ""
 
 
 def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any) -> Batch:
-    """The counts of a batch; see :meth:`Monitor.update`.
+    """The counts of a batch; if it is late, its rows were counted before, without their labels.
 
     Parameters
     ----------
@@ -77,54 +70,37 @@ def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any)
     -------
     Batch
     """
-    eager = isinstance(nw.from_native(data, pass_through=True), nw.DataFrame)
-    if data is not None and columns["sample_weight"] is None and not eager:
+    weights = columns["sample_weight"]
+    if data is None:
+        decisions = read_rows(**columns, **policy)
+        counted, weights = tally(decisions), decisions.weights
+    else:
         names = {name: columns.get(name) for name in ("y_true", "y_pred", "before", "sample_weight")}
-        policy |= {"control_features": columns["control_features"], "threshold": None}
-        counted, _ = tally_table(data, names, columns["sensitive_features"], **policy)
-        return _batch(counted, late=late)
-    if data is not None:
-        single = {what: columns[what] for what in ("y_true", "y_pred", "sample_weight")}
-        given = columns["control_features"]
-        both = (columns["sensitive_features"], () if given is None else given)
-        features, controls = (list(one) if isinstance(one, list | tuple) else [one] for one in both)
-        columns = dict.fromkeys(single) | read_columns(data, single, [*features, *controls])
-        known = columns["sensitive_features"]
-        columns["sensitive_features"] = {name: known[name] for name in features}
-        columns["control_features"] = {name: known[name] for name in controls} or None
-    decisions = read_rows(**columns, **policy)
-    largest = 1.0 if decisions.weights is None else float(decisions.weights.max())
+        controls = columns["control_features"]
+        counted, _ = tally_table(
+            data, names, columns["sensitive_features"], control_features=controls, threshold=None, **policy
+        )
+        if weights is not None:
+            weights = read_columns(data, {"sample_weight": weights}, weights)["sample_weight"]
+    largest = 1.0 if weights is None else float(np.asarray(weights).max())
     if largest > 1:
         raise InputError(
             f"sample_weight is up to {largest:g}. Evidence is valid for weights from 0 to 1: divide by the "
             "largest weight that any batch can have."
         )
-    found = _batch(tally(decisions), largest, late=late)
-    return found if found.rows < _LONG else replace(found, digest=_digest(decisions, found))
+    features, n_controls, cells = cells_of(counted.groups)
+    by_label = np.moveaxis(counted.sums[1, :2] * largest, 0, -1)  # (M, labels, rows and selected)
+    everybody = by_label.sum(axis=1, keepdims=True)
+    sums = np.concatenate([everybody * (not late), by_label * counted.labelled], axis=1)
+    there, rows = np.flatnonzero(counted.rows.sum(axis=1)), int(counted.rows.sum())
+    seen = tuple(cells[k] for k in there)
+    return Batch(features, n_controls, seen, sums[there], rows, counted.groups.excluded_rows, counted.classes)
 
 
 def cells_of(groups: Groups) -> tuple[tuple[str, ...], int, tuple[Key, ...]]:
     """Names of control and sensitive features, how many of them are controls, and their values by code."""
     controls = () if groups.strata is None else groups.strata.features
     return (*controls, *groups.features), len(controls), tuple(name.values for name in groups.cell_names)
-
-
-def _batch(counted: Tally, largest: float = 1.0, *, late: bool) -> Batch:
-    """The counts of a batch; if it is late, its rows were counted before, without their labels."""
-    names, controls, cells = cells_of(counted.groups)
-    by_label = np.moveaxis(counted.sums[1, :2] * largest, 0, -1)  # (M, labels, rows and selected)
-    everybody = by_label.sum(axis=1, keepdims=True)
-    sums = np.concatenate([everybody * (not late), by_label * counted.labelled], axis=1)
-    there, rows = np.flatnonzero(counted.rows.sum(axis=1)), int(counted.rows.sum())
-    seen = tuple(cells[k] for k in there)
-    return Batch(names, controls, seen, sums[there], rows, counted.groups.excluded_rows, counted.classes)
-
-
-def _digest(decisions: Decisions, batch: Batch) -> str:
-    found = hashlib.sha256(repr(batch.cells).encode())
-    for part in (decisions.codes, decisions.selection, decisions.positive, decisions.weights):
-        found.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())
-    return found.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,10 +169,9 @@ class History:
     def in_order(self, batch: Batch) -> Batch:
         """A batch with its features in the order of earlier ones."""
         own, known = batch.names, self.names
-        if not known or (own, batch.controls) == (known, self.controls):
+        if not known:
             return batch
-        both = [(set(one.names), set(one.names[: one.controls])) for one in (batch, self)]
-        if both[0] != both[1]:
+        if set(own) != set(known) or set(own[: batch.controls]) != set(known[: self.controls]):
             raise InputError(
                 f"the batch has the features {', '.join(map(repr, own))}, and earlier ones had "
                 f"{', '.join(map(repr, known))}."

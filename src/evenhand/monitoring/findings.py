@@ -136,15 +136,6 @@ class Disparity:
     verdict: Verdict
     required: str
 
-    def __str__(self) -> str:
-        low, high = (show("-" if end is None else f"{end:.3f}") for end in (self.low, self.high))
-        beside = f" against {self.against}" if self.against else ""
-        value = "no rows" if self.value is None else f"{self.value:.3f} [{low}, {high}]"
-        return (
-            f"{self.notion}, {self.statistic} of {self.group}{beside}: {value}, {self.verdict} "
-            f"(required: {self.required})"
-        )
-
 
 def _when(one: Alarm | Drift) -> str:
     return f"{one.batch} ({show(one.time)})" if one.time else str(one.batch)

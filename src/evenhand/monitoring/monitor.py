@@ -69,8 +69,8 @@ class Monitor(ShownAsTable):
     ...     monitor.update([1, 1, 0, 1, 0, 0] * 20, {"sex": ["M", "M", "M", "M", "F", "F"] * 20})
     >>> print(monitor.alarm.group, monitor.alarm.batch)
     sex=F 1
-    >>> print(monitor.disparities()[0])
-    demographic parity, selection rate of sex=F against everyone: ...
+    >>> [(one.group, one.rate, one.required, one.verdict) for one in monitor.disparities()][0]
+    ('sex=F', 0.0, 'within 0.1', 'violated')
     """
 
     _one_line = True
@@ -162,13 +162,16 @@ class Monitor(ShownAsTable):
         time : str, date or datetime, default=None
             When the decisions were made, in ISO 8601; never before that of an earlier batch.
         batch : str, default=None
-            Identifier of the batch. One that was counted before is told and not counted again. Without it,
-            at least 1,000 rows are recognised by their content, unless they are in a lazy table.
+            Identifier of the batch. One that was counted before is told and not counted again.
         late : bool, default=False
             The rows were counted before without labels, and only their labels are counted now.
         """
         if late and y_true is None:
             raise InputError("late rows are counted for their labels: pass y_true.")
+        identifiers = [] if batch is None else [hashlib.sha256(f"{batch}".encode()).hexdigest()[:12]]
+        if any(one in self._seen for one in identifiers):
+            warn_user(f"batch {batch!r} was counted before and is not counted again.", MonitorWarning)
+            return
         when, history = self._read_time(time, late=late), self._history
         rows = y_pred if data is None else data
         if hasattr(rows, "__len__") and not isinstance(rows, str) and not len(rows):
@@ -181,15 +184,7 @@ class Monitor(ShownAsTable):
             positive, missing = self.pos_label if self._classes is None else None, self.missing
             policy = {"classes": classes, "pos_label": positive, "missing": missing}
             found = read_batch(columns, data=data, late=late, **policy)
-        text = f"{batch}" if batch is not None else f"{found.digest} {when} {late}"
-        identifier = hashlib.sha256(text.encode()).hexdigest()[:12]
-        known = batch is not None or found.digest
-        if known and identifier in self._seen:
-            what = f"batch {batch!r}" if batch is not None else "a batch with the same rows"
-            advice = "" if batch is not None else " If it is another one, pass an identifier as batch=."
-            warn_user(f"{what} was counted before and is not counted again.{advice}", MonitorWarning)
-            return
-        self._count(found, when, [identifier] if known else [])
+        self._count(found, when, identifiers)
         self._library = library_of(data) if data is not None else library_of(sensitive_features, y_pred)
 
     def _count(self, found: Batch, time: str, identifiers: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from evenhand.groups.groups import Groups
 from evenhand.optimum.problem import FairnessProblem, by_name
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.two_stages import NOTHING, first_stage, second_stage
-from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
+from evenhand.requirements.constraints import ByName, ConstraintName, LinearConstraints
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.optimize import Accepted, Optimum, optimize
@@ -96,8 +96,8 @@ class MinimaxProblem(FairnessProblem):
                 WORST_GROUP,
             ),
             linear,
-            ByGroup({name.group: weight for name, weight in zip(risks.names, weights.tolist(), strict=True)}),
-            ByConstraint(
+            ByName({name.group: weight for name, weight in zip(risks.names, weights.tolist(), strict=True)}),
+            ByName(
                 by_name(linear.names, scale * self.unit * second.multipliers[:J])
                 | by_name(risks.names, scale * second.multipliers[J:])
             ),

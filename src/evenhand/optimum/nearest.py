@@ -22,7 +22,7 @@ from evenhand.optimum.infeasible import root
 from evenhand.optimum.problem import FairnessProblem, by_name
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.two_stages import NOTHING, first_stage, second_stage
-from evenhand.requirements.constraints import ByConstraint
+from evenhand.requirements.constraints import ByName
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
@@ -186,7 +186,7 @@ class NearestProblem(FairnessProblem):
         return replace(
             second,
             multipliers=by_name(names, least.multipliers),
-            rule_multipliers=ByConstraint(second.multipliers),
+            rule_multipliers=ByName(second.multipliers),
             shadow_prices=self._prices(required, least.rates, scalars),
             certificate=Certificate(
                 self._objective(second.rates) * self.unit,

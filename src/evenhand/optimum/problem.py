@@ -21,7 +21,7 @@ from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_rows
 from evenhand.posteriors.posteriors import AnyPosteriors, GroupedScores, Posteriors, read_posteriors
 from evenhand.requirements.bounds import needs_reference, with_reference
-from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.requirements.constraints import ByName, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import NOBODY
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
@@ -263,7 +263,7 @@ class FairnessProblem:
 
     def _prices(
         self, multipliers: Mapping[ConstraintName, float], rates: CellRates, scalars: Vector
-    ) -> ByConstraint:
+    ) -> ByName[ConstraintName]:
         """Change of the optimal risk per unit of the tolerance or bound of each constraint.
 
         That is lambda times how much faster the binding bound moves than the constraint.
@@ -394,9 +394,9 @@ def _feasibility(constraint: Constraint, rates: CellRates) -> float | None:
     return 0.5 * _RATIO_PRECISION * min(shares) if shares else None
 
 
-def by_name(names: Sequence[ConstraintName], values: Vector) -> ByConstraint:
+def by_name(names: Sequence[ConstraintName], values: Vector) -> ByName[ConstraintName]:
     """One number for each constraint."""
-    return ByConstraint(zip(names, values.tolist(), strict=True))
+    return ByName(zip(names, values.tolist(), strict=True))
 
 
 def multipliers_of(given: Mapping[ConstraintName, float], linear: LinearConstraints) -> Vector:

@@ -35,7 +35,7 @@ from evenhand.paper.multipliers import FEASIBLE, Ascent, Candidates, Evaluate, G
 from evenhand.paper.probabilities import Balance, Halves, ProbabilityModel, Rows, fit_cells
 from evenhand.posteriors.learner import Learner, check_learner, fit_learner
 from evenhand.posteriors.tabular import TabularClassifier
-from evenhand.requirements.constraints import ByConstraint, LinearConstraints
+from evenhand.requirements.constraints import ByName, LinearConstraints
 from evenhand.requirements.requirement import Constraint
 
 Floats = NDArray[np.float64]
@@ -133,7 +133,7 @@ class _Algorithm(ClassifierMixin, BaseEstimator):
         halves = self.learn(X, labels.positive, codes.astype(np.intp))
         linear = self.constraint.linear(halves.masses, self.groups_)
         found = self._select(halves, linear)
-        self.multipliers_ = ByConstraint(zip(linear.names, found.tolist(), strict=True))
+        self.multipliers_ = ByName(zip(linear.names, found.tolist(), strict=True))
         self._finish(halves, linear, found)
         return self
 

@@ -53,11 +53,6 @@ class FeatureChain:
         return p
 
 
-def fits_of_chain(levels: NDArray[np.intp]) -> int:
-    """Number of classifiers in a chain, those of a single value included."""
-    return sum(len(branches(levels, place)) for place in range(levels.shape[1]))
-
-
 def fit_chain(fit: Fit, rows: Examples) -> FeatureChain:
     """Learn the groups from rows that know some of their sensitive features.
 

@@ -18,10 +18,9 @@ from sklearn.tree import DecisionTreeClassifier
 from evenhand.data.features import as_matrix, column_names, dense, has_names, read_features
 from evenhand.exceptions import InputError, MissingExtraError, reason
 from evenhand.posteriors import models
+from evenhand.posteriors.boosted_trees import StackedTrees
 from evenhand.posteriors.learner import Learner, preprocessing, transformed
-from evenhand.posteriors.preparation import Preparation
-from evenhand.posteriors.stacked_trees import StackedTrees
-from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder, without_last
+from evenhand.posteriors.table_encoder import EncodedTable, Preparation, TableEncoder, without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
 Floats = NDArray[np.float64]

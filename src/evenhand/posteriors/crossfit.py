@@ -32,8 +32,8 @@ from evenhand.posteriors.models import (
     calibrated,
     within,
 )
-from evenhand.posteriors.preparation import Encoder
 from evenhand.posteriors.spec import PosteriorSpec
+from evenhand.posteriors.table_encoder import Encoder
 
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -59,15 +59,12 @@ class Estimated:
         For new rows.
     final : array
         Posteriors of the same rows by `model`.
-    fits : int
-        Number of classifiers fitted.
     """
 
     rows: NDArray[np.intp]
     cells: Floats
     model: PosteriorModel
     final: Floats
-    fits: int
 
 
 def cross_fit(
@@ -150,13 +147,13 @@ def _product(examples: Examples, label: Estimated, group: Estimated) -> Estimate
     allowed = None if examples.allowed is None else examples.allowed[rows]
     cells = model.joined(label.cells[one], group.cells[other], allowed)
     final = model.joined(label.final[one], group.final[other], allowed)
-    return Estimated(rows, cells, model, final=final, fits=label.fits + group.fits)
+    return Estimated(rows, cells, model, final)
 
 
 def _as_it_is(spec: PosteriorSpec, examples: Examples) -> Estimated:
     model = spec.fit(examples)
     cells = model.cells(examples.X, examples.allowed)
-    return Estimated(np.arange(len(examples)), cells, model, final=cells, fits=0)
+    return Estimated(np.arange(len(examples)), cells, model, cells)
 
 
 def calibrate(found: Estimated, spec: PosteriorSpec, examples: Examples) -> Estimated:
@@ -231,7 +228,6 @@ def _joined(
     folds: Sequence[Fold], examples: Examples, run: RunFolds, *, average: bool, verbose: bool
 ) -> Estimated:
     """Out-of-fold posteriors of all rows, and one model of all folds or of all rows."""
-    spec = folds[0].spec
     tasks = [*folds] if average else [*folds, replace(folds[0], train=None, test=None)]
     done = list(track(run(tasks), what="fitting posteriors", total=len(tasks), verbose=verbose))
     sums = np.zeros((len(examples), *done[0][1].shape[1:]))
@@ -244,7 +240,7 @@ def _joined(
     model: PosteriorModel = Averaged(tuple(model for model, _ in done)) if several else done[-1][0]
     cells, part = sums[rows] / times[rows, None, None], examples.take(rows)
     final = model.cells(part.X, part.allowed)
-    return Estimated(rows, cells, model, final=final, fits=len(tasks) * spec.fits)
+    return Estimated(rows, cells, model, final)
 
 
 def _splits(cv: Any, examples: Examples, seed: int) -> list[Split]:

@@ -19,15 +19,6 @@ _BY_ROW = ("codes", "labels", "allowed", "weights", "strata")
 
 
 @dataclass(frozen=True, eq=False)
-class LabelExamples:
-    """Rows with a known label: the features that models see, the label's number, and weights or None."""
-
-    X: Any
-    labels: NDArray[Any]
-    weights: Floats | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class KnownFeatures:
     """What is known of each sensitive feature, where not every row has all of them.
 
@@ -69,7 +60,7 @@ class Examples:
         What is known of the sensitive features where groups are imputed; None if all groups are known.
     strata : array of int or None
         Stratum of each row, where groups are compared within strata.
-    without_group : LabelExamples, default=None
+    without_group : Examples, default=None
         Further rows, without a known group, that models of the label alone learn from. They are in every
         fold, because no posteriors are needed of them.
     n_labels : int, default=2
@@ -83,7 +74,7 @@ class Examples:
     weights: Floats | None = None
     known: KnownFeatures | None = None
     strata: NDArray[np.intp] | None = None
-    without_group: LabelExamples | None = None
+    without_group: Examples | None = None
     n_labels: int = 2
 
     def __len__(self) -> int:
@@ -147,22 +138,23 @@ class Examples:
 
     def encoded(self, encoder: Callable[[Any], Any]) -> Examples:
         """The same rows, encoded for the learners."""
-        others = self.without_group
-        if others is not None:
-            others = replace(others, X=encoder(others.X))
+        others = None if self.without_group is None else self.without_group.encoded(encoder)
         return replace(self, X=encoder(self.X), without_group=others)
 
     @property
-    def for_label(self) -> LabelExamples:
+    def for_label(self) -> Examples:
         """All rows that a model of the label alone can learn from."""
-        own, others = LabelExamples(self.X, self.labels, self.weights), self.without_group
+        others = self.without_group
         if others is None:
-            return own
+            return self
         weights = None
         if self.weights is not None and others.weights is not None:
             weights = np.concatenate([self.weights, others.weights])
+        codes, labels = (
+            np.concatenate(part) for part in ((self.codes, others.codes), (self.labels, others.labels))
+        )
         X = _below(self.X, others.X)
-        return LabelExamples(X, np.concatenate([self.labels, others.labels]), weights)
+        return Examples(X, codes, labels, self.n_groups, weights=weights, n_labels=self.n_labels)
 
 
 def _below(X: Any, other: Any) -> Any:

@@ -20,7 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 from evenhand.data.columns import level_order
 from evenhand.data.features import as_matrix, column_names, has_names, take_rows
 from evenhand.exceptions import EvenhandError, InputError, reason
-from evenhand.posteriors.binned_trees import proba_by_bins
+from evenhand.posteriors.boosted_trees import proba_by_bins
 from evenhand.posteriors.table_encoder import EncodedTable
 from evenhand.posteriors.tabular import TabularClassifier
 
@@ -277,7 +277,8 @@ def left_out(estimator: Any, X: Any, added: int) -> list[Any]:
 
     Returns
     -------
-    list of names, or of positions if X is a matrix
+    list of names
+        Of a matrix, x0, x1, ...
     """
     while not isinstance(estimator, ColumnTransformer):
         inner = estimator.steps[0][1] if isinstance(estimator, Pipeline) else None
@@ -286,20 +287,14 @@ def left_out(estimator: Any, X: Any, added: int) -> list[Any]:
             return []
     if estimator.remainder != "drop":
         return []
-    names = column_names(X) if has_names(X) else list(range(X.shape[1]))
+    names = column_names(X) if has_names(X) else [f"x{k}" for k in range(X.shape[1])]
     parts = [(name, "passthrough", which) for name, _, which in estimator.transformers]
     try:  # only the choice of columns matters here
-        found = ColumnTransformer(parts).fit(take_rows(X, np.arange(1)))
+        chosen = ColumnTransformer(parts).fit(take_rows(X, np.arange(1))).get_feature_names_out()
     except ValueError:  # said again by fit
         return []
-    rest = [  # before scikit-learn 1.9, the list warns when it is read
-        place
-        for name, _, places in found.transformers_
-        if name == "remainder"
-        for place in getattr(places, "data", places)
-    ]
-    lost = {names[place] if isinstance(place, int | np.integer) else place for place in rest}
-    return [name for name in names[len(names) - added :] if name in lost]
+    kept = {str(name).partition("__")[2] for name in chosen}
+    return [name for name in names[len(names) - added :] if name not in kept]
 
 
 def _frozen_places(estimator: Any, n_classes: int, names: NDArray[Any] | None) -> NDArray[np.intp]:

@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 
 from evenhand.data.features import join_columns, take_rows
 from evenhand.exceptions import InputError
+from evenhand.posteriors.boosted_trees import StackedTrees
 from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator
 from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner, boosted_trees
-from evenhand.posteriors.preparation import Encoder
-from evenhand.posteriors.stacked_trees import StackedTrees
-from evenhand.posteriors.table_encoder import EncodedTable, last_columns, without_last
+from evenhand.posteriors.table_encoder import EncodedTable, Encoder, last_columns, without_last
 
 __all__ = ["Encoded", "PosteriorModel", "calibrated", "within"]
 
@@ -65,21 +64,15 @@ class LabelThenGroup:
     label : Learner
     groups : tuple of Learner or FeatureChain
         For each label.
-    unaware : bool, default=False
-        Whether the label's model does not see what is known of the group. That is evidence about the label
-        then, by Bayes' theorem.
     """
 
     label: Learner
     groups: tuple[Learner | FeatureChain, ...]
-    unaware: bool = False
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         labels = self.label.proba(X)
         p = np.stack([labels[:, [y]] * groups.proba(X) for y, groups in enumerate(self.groups)], axis=2)
-        if allowed is None:
-            return p
-        return (within if self.unaware else given_label)(p, allowed[:, :, None])
+        return p if allowed is None else given_label(p, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +211,8 @@ class Calibrated:
 class Restricted:
     """A model that does not see the known attributes; they rule out groups afterwards.
 
-    P(S, Y | x, known) is P(S, Y | x) without the groups that contradict what is known, scaled to sum to 1.
+    They are evidence about the label then, by Bayes' theorem: P(S, Y | x, known) is P(S, Y | x) without the
+    groups that contradict what is known, scaled to sum to 1.
     """
 
     model: PosteriorModel

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.data.checks import check_count, check_rows
-from evenhand.data.columns import blocks
 from evenhand.exceptions import InputError
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.grouped import GroupedRows
@@ -97,11 +96,7 @@ class DensePosteriors:
 
     def weighted(self, table: Floats) -> Floats:
         """Sum of a table of shape (M, 2) times the posteriors of each row."""
-        found = np.empty(len(self))
-        for rows in blocks(len(self)):
-            block = self.values[rows].astype(np.float64, copy=False)
-            found[rows] = block.reshape(len(block), -1) @ table.ravel()
-        return found
+        return self.oracle(None).scores(np.ravel(table))
 
     def by_label(self, table: Floats) -> Floats:
         """The same sum for each label, shape (n, 2)."""

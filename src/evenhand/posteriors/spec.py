@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from evenhand.posteriors.chain import FeatureChain, fit_chain, fits_of_chain
-from evenhand.posteriors.examples import Examples, LabelExamples
+from evenhand.posteriors.chain import FeatureChain, fit_chain
+from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
 from evenhand.posteriors.models import (
     GroupByFeature,
@@ -21,10 +21,10 @@ from evenhand.posteriors.models import (
     LabelThenGroup,
     PosteriorModel,
     Product,
+    Restricted,
     with_features,
 )
-from evenhand.posteriors.preparation import Encoder, shared_preparation
-from evenhand.posteriors.table_encoder import TableEncoder, without_last
+from evenhand.posteriors.table_encoder import Encoder, TableEncoder, shared_preparation, without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
 Form = Literal["separate", "label_then_group", "joint"]
@@ -51,7 +51,7 @@ class PosteriorSpec:
     imputed : bool, default=False
         Whether "label_then_group" learns the groups by a chain of the features, from rows that know some.
     unaware : bool, default=False
-        Whether the label's model does not see what is known of the group; see :class:`LabelThenGroup`.
+        Whether the label's model does not see what is known of the group; see :class:`Restricted`.
     """
 
     form: Form | Literal["known", "group", "proxy"]
@@ -67,18 +67,6 @@ class PosteriorSpec:
     def n_labels(self) -> int:
         """Number of labels."""
         return 2 if self.names is None else len(self.names)
-
-    @property
-    def fits(self) -> int:
-        """Number of classifiers that one call of `fit` fits."""
-        if self.form == "separate":
-            return sum(factor.fits for factor in self.factors)
-        label = self.form != "group" and not is_frozen(self.label)
-        n_features = 1 if self.levels is None else self.levels.shape[1]
-        groups = {"label_then_group": self.n_labels, "group": n_features}.get(self.form, 0)
-        if self.imputed and self.levels is not None:
-            groups = self.n_labels * fits_of_chain(self.levels)
-        return label + (0 if is_frozen(self.group) else groups)
 
     @property
     def factors(self) -> tuple[PosteriorSpec, ...]:
@@ -113,7 +101,10 @@ class PosteriorSpec:
             return self, TableEncoder.fit(rows.X)
         # Where the last columns of X have a meaning, or learners differ, steps are fitted for each model.
         suits = self.form != "proxy" and rows.known is None and all(one is used[0] for one in used)
-        found = shared_preparation(used[0], rows.for_label) if steps and suits else None
+        if not steps or not suits:
+            return self, None
+        every = rows.for_label
+        found = shared_preparation(used[0], every.X, every.weights)
         if found is None:
             return self, None
         encoder, last = found
@@ -125,9 +116,10 @@ class PosteriorSpec:
             label, group = (factor.fit(rows) for factor in self.factors)
             return Product(label, group, rows.seen)
         if self.form == "known":
-            return KnownGroup(self._label_alone(rows))
+            return KnownGroup(self._label(rows))
         if self.form == "proxy":
-            return LabelAndProxy(self._label(without_last(rows.X, rows.n_groups), rows), rows.n_groups)
+            seen = replace(rows, X=without_last(rows.X, rows.n_groups))
+            return LabelAndProxy(self._label(seen), rows.n_groups)
         if self.form == "group":
             return self._by_feature(rows)
         if self.form == "joint":
@@ -141,7 +133,8 @@ class PosteriorSpec:
                 given.append(self._group(self.group, part, part.codes, rows.n_groups))
             else:
                 given.append(fit_chain(partial(self._group, self.group), part))
-        return LabelThenGroup(self._label_alone(rows), tuple(given), self.unaware)
+        model = LabelThenGroup(self._label(rows), tuple(given))
+        return Restricted(model) if self.unaware else model
 
     def _by_feature(self, rows: Examples) -> GroupByFeature:
         whole = self.levels is None or is_frozen(self.group)
@@ -152,15 +145,11 @@ class PosteriorSpec:
             models.append(self._group(self.group, seen, level[rows.codes], int(level.max()) + 1))
         return GroupByFeature(tuple(models), levels)
 
-    def _label_alone(self, rows: Examples) -> Learner:
+    def _label(self, rows: Examples) -> Learner:
         """P(Y | x), also from rows without a known group."""
-        found = rows.for_label
-        return self._label(found.X, found)
-
-    def _label(self, X: Any, rows: Examples | LabelExamples) -> Learner:
+        rows, L = rows.for_label, self.n_labels
         target = rows.labels.astype(np.intp)
-        classes = self.n_labels
-        return fit_learner(self.label, X, target, n_classes=classes, weights=rows.weights, names=self.names)
+        return fit_learner(self.label, rows.X, target, n_classes=L, weights=rows.weights, names=self.names)
 
     def _group(self, estimator: Any, rows: Examples, target: NDArray[np.intp], n_classes: int) -> Learner:
         """Fit a model of groups or cells."""

@@ -1,4 +1,4 @@
-"""A table as a matrix of numbers, with categories as codes: encoded once, for every model that shares it."""
+"""A table encoded once for all models that share it: as numbers and codes, or by steps of a pipeline."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import datetime
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from evenhand.data import features
 from evenhand.data.columns import Level, factorize, is_missing, object_column
-from evenhand.data.features import column_names, dense, drop_columns, has_names
+from evenhand.data.features import column_names, dense, drop_columns, has_names, take_rows
 from evenhand.exceptions import InputError
-from evenhand.posteriors.stacked_trees import StackedTrees
+from evenhand.posteriors.boosted_trees import StackedTrees
 
-Levels = dict[Level, int] | None
+Codes = dict[Level, int] | None
 """Codes of the categories of a column; None for a column of numbers."""
 
 _MOST_CATEGORIES = 254  # what the boosted trees can hold, with one bin left for all others
@@ -87,8 +92,8 @@ class TableEncoder:
 
     Attributes
     ----------
-    levels : list of dict or None
-        For each column, the codes of its most frequent categories; None for a column of numbers.
+    levels : list of lists or None
+        For each column its most frequent categories, whose codes are their places; None for one of numbers.
 
     Examples
     --------
@@ -99,13 +104,16 @@ class TableEncoder:
            [nan,  0.]])
     """
 
-    levels: list[Levels]
+    levels: list[list[Level] | None]
 
     def __post_init__(self) -> None:
         """Refuse what no table gives: files can be altered."""
-        sound = isinstance(self.levels, list) and all(map(_are_codes, self.levels))
-        if not sound:
+        if not isinstance(self.levels, list) or not all(map(_are_levels, self.levels)):
             raise InputError("the encoding of the table is not one that evenhand writes.")
+
+    @cached_property
+    def _codes(self) -> list[Codes]:
+        return [None if one is None else {level: k for k, level in enumerate(one)} for one in self.levels]
 
     @classmethod
     def fit(cls, X: Any) -> TableEncoder:
@@ -116,18 +124,19 @@ class TableEncoder:
         """Encode rows; categories not seen in fit are missing."""
         if X.shape[1] != len(self.levels):
             raise InputError(f"X has {X.shape[1]} columns, and its encoding is of {len(self.levels)}.")
-        quick = [_quick(value, known) for value, known in zip(_single_row(X), self.levels, strict=False)]
+        quick = [_quick(value, known) for value, known in zip(_single_row(X), self._codes, strict=False)]
         if quick and None not in quick:
             matrix = np.array([quick], dtype=np.float64)
         else:
-            columns = zip(_columns(X), self.levels, column_names(X), strict=True)
+            columns = zip(_columns(X), self._codes, column_names(X), strict=True)
             matrix = np.column_stack([_encoded(*column) for column in columns])
         return EncodedTable(matrix, np.array([known is not None for known in self.levels]))
 
 
-def _are_codes(levels: Any) -> bool:
-    codes = levels.values() if isinstance(levels, dict) else (0,) if levels is None else (None,)
-    return all(type(code) is int and 0 <= code < _MOST_CATEGORIES for code in codes)
+def _are_levels(levels: Any) -> bool:
+    if levels is None or not isinstance(levels, list):
+        return levels is None
+    return len(levels) <= _MOST_CATEGORIES and all(isinstance(one, Hashable) for one in levels)
 
 
 def _single_row(X: Any) -> Any:
@@ -137,16 +146,16 @@ def _single_row(X: Any) -> Any:
     return nw.from_native(X, eager_only=True).row(0) if has_names(X) else dense(X)[0].tolist()
 
 
-def _quick(value: Any, levels: Levels) -> float | None:
+def _quick(value: Any, codes: Codes) -> float | None:
     """The number or code of a known value, as columns give it; None if its column is to be read.
 
     Operations on a column take a hundred times as long as one on a value.
     """
     if value is None:
         return math.nan
-    if levels is None:
+    if codes is None:
         return float(value) if isinstance(value, int | float | np.integer | np.floating | np.bool_) else None
-    return levels.get(value) if type(value) is str else None
+    return codes.get(value) if type(value) is str else None
 
 
 def _columns(X: Any) -> list[Any]:
@@ -156,30 +165,30 @@ def _columns(X: Any) -> list[Any]:
     return [X[:, k] for k in column_names(X)]
 
 
-def _levels(column: Any) -> dict[Level, int] | None:
-    """Codes of the most frequent categories of a column; None for a column of numbers."""
+def _levels(column: Any) -> list[Level] | None:
+    """The most frequent categories of a column; None for a column of numbers."""
     numbers = _numbers(column)
     if numbers is not None:
-        return {} if np.isnan(numbers).all() else None  # the trees cannot bin an empty column of numbers
+        return [] if np.isnan(numbers).all() else None  # the trees cannot bin an empty column of numbers
     found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
     counts = np.bincount(codes[codes >= 0], minlength=len(found))
     kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
-    return {found[k]: code for code, k in enumerate(kept)}
+    return [found[k] for k in kept]
 
 
-def _encoded(column: Any, levels: dict[Level, int] | None, name: Any) -> NDArray[np.float64]:
-    numbers = _numbers(column) if levels is None else None
+def _encoded(column: Any, codes: Codes, name: Any) -> NDArray[np.float64]:
+    numbers = _numbers(column) if codes is None else None
     if numbers is not None:
         return numbers
-    found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
-    kinds = {"number"} if levels is None else set(map(_kind, levels))
+    found, places = factorize(column, what="a column of X", limit=_MOST_LEVELS)
+    kinds = {"number"} if codes is None else set(map(_kind, codes))
     if found and kinds and kinds.isdisjoint(map(_kind, found)):
         raise InputError(
             f"column {name!r} of X held values of type {', '.join(sorted(kinds))} in fit and now holds "
             f"{found[0]!r} of type {_kind(found[0])}: convert it."
         )
-    table = np.array([*((levels or {}).get(level, np.nan) for level in found), np.nan], dtype=np.float64)
-    return np.asarray(table[codes])
+    table = np.array([*((codes or {}).get(level, np.nan) for level in found), np.nan], dtype=np.float64)
+    return np.asarray(table[places])
 
 
 def _kind(level: Level) -> str:
@@ -241,3 +250,79 @@ def last_columns(X: Any, columns: int) -> NDArray[np.float64]:
     if isinstance(X, EncodedTable):
         return X.matrix[:, X.shape[1] - columns :]
     return np.asarray(features.last_columns(X, columns), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """The steps of a pipeline that prepare its columns, as a function: fitted once, for all models.
+
+    Folds of posteriors then differ in their classifiers alone, and rows are transformed once instead of once
+    per model. Nothing of the label leaks into the rows that a fold leaves out: only steps of scikit-learn
+    that need no label are shared, and they are not given one.
+
+    Attributes
+    ----------
+    steps : Pipeline
+        Fitted transformers.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = np.array([[1.0], [3.0]])
+    >>> Preparation(Pipeline([("scale", StandardScaler())]).fit(X))(X)
+    array([[-1.],
+           [ 1.]])
+    """
+
+    steps: Pipeline
+
+    def __post_init__(self) -> None:
+        """Refuse what no fit gives: files can be altered."""
+        if not isinstance(self.steps, Pipeline):
+            raise InputError("the preparation of the table is not one that evenhand writes.")
+
+    def __call__(self, X: Any) -> Any:
+        """Rows as the classifiers see them."""
+        found = self.steps.transform(X)
+        rows: Any = found
+        return rows.tocsr() if issparse(found) else rows
+
+
+Encoder = TableEncoder | Preparation
+"""What encodes a table for several models."""
+
+
+def shared_preparation(
+    learner: Any, X: Any, weights: NDArray[np.float64] | None
+) -> tuple[Preparation, Any] | None:
+    """The preparation of a pipeline, fitted to rows without their labels, and its classifier.
+
+    Parameters
+    ----------
+    learner : classifier
+    X : table or matrix
+    weights : array or None
+        Rows of weight 0 are no examples.
+
+    Returns
+    -------
+    tuple or None
+        None if the classifier is no pipeline of scikit-learn or has a cache, or some steps may need the label
+        or cannot be fitted: then each model has steps of its own, and says what is wrong with them.
+    """
+    if type(learner) is not Pipeline or len(learner.steps) < 2 or learner.memory is not None:
+        return None
+    steps = clone(Pipeline(learner.steps[:-1]))
+    parts = [step for step in steps.get_params().values() if hasattr(step, "get_params")]
+    if any(not type(part).__module__.startswith("sklearn.") for part in parts):
+        return None
+    if any(get_tags(part).target_tags.required for part in parts):
+        return None
+    if weights is not None and weights.any() and not weights.all():
+        X = take_rows(X, np.flatnonzero(weights))
+    try:
+        return Preparation(steps.fit(X)), learner.steps[-1][1]
+    except MemoryError:
+        raise
+    except Exception:  # whatever a function of the pipeline raises; the fit of the first fold says it
+        return None

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.features import read_features
 from evenhand.exceptions import InputError
-from evenhand.posteriors.binned_trees import proba_by_bins
+from evenhand.posteriors.boosted_trees import proba_by_bins
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
 from evenhand.solver.threads import one_thread
 
@@ -59,20 +59,6 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
         return tags
-
-    def __getstate__(self) -> Any:
-        """State with categories as pairs, because model files convert keys of dictionaries to text."""
-        state = super().__getstate__()
-        if state.get("levels_") is not None:
-            pairs = [None if known is None else list(known.items()) for known in self.levels_]
-            return {**state, "levels_": pairs}
-        return state
-
-    def __setstate__(self, state: Any) -> None:
-        if state.get("levels_") is not None:
-            known = [None if pairs is None else dict(pairs) for pairs in state["levels_"]]
-            state = {**state, "levels_": known}
-        super().__setstate__(state)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the trees.

@@ -49,9 +49,8 @@ class ActionStatistic:
     def linear(self, masses: Floats, members: NDArray[Any]) -> tuple[Floats, Floats]:
         """Coefficients A, shape (G, M, L, K), and constants k = 0 with q = A rho + k; NaN if undefined."""
         inside = members[:, :, None] * (self.mask * masses)
-        total = inside.sum(axis=(1, 2))
-        shares = inside / np.where(total > 0, total, 1.0)[:, None, None]
-        return shares[..., None] * self.table, np.where(total > 0, 0.0, np.nan)
+        shares = quotient(inside, inside.sum(axis=(1, 2), keepdims=True))
+        return shares[..., None] * self.table, 0.0 * shares.sum(axis=(1, 2))
 
     def values(self, rates: ActionRates, members: NDArray[Any]) -> Floats:
         """The statistic of each group, shape (..., G); NaN where it is undefined."""

@@ -71,9 +71,13 @@ class Bound(Requirement):
     @property
     def rate_statistic(self) -> Any:
         """The rate that is bounded: a Statistic, a SelectedShare, or an ActionStatistic."""
-        if self._statistic is not None:
-            return self._statistic
-        _check_rate(type(self).__name__, self.rate, self._known)
+        return self._named() if self._statistic is None else self._statistic
+
+    def _named(self) -> Any:
+        """The rate that a name stands for, or an error with the names that may have been meant."""
+        if not isinstance(self.rate, str) or self.rate not in self._known:
+            near = near_names(self.rate, tuple(self._known), "The rates are")
+            raise InputError(f"{type(self).__name__}: unknown rate {self.rate!r}. {near}")
         return self._known[self.rate]
 
     @property
@@ -86,7 +90,7 @@ class Bound(Requirement):
         rate, names = self.rate, (*self._known, *BOUNDED_RATES)
         meant = isinstance(rate, str) and (rate in names or near_names(rate, names, "").startswith("Did"))
         if meant or rate is None:
-            _check_rate(type(self).__name__, rate, self._known)
+            self._named()
 
     def limits(self, groups: Groups) -> tuple[Floats, Floats]:
         """At least and at most, for each group; NaN where there is no bound."""
@@ -352,13 +356,6 @@ class NoWorse(Bound):
         """Move the margin: the reference is fixed, but a rate can be better or worse than it."""
         step = _MARGIN * share * (1 - self.margin) if share >= 0 else share * (1 + self.margin)
         self.margin = round(self.margin + step, 12)
-
-
-def _check_rate(requirement: str, rate: Any, known: Mapping[str, Any]) -> None:
-    """Raise an InputError unless a rate is one of those known, with the names that may have been meant."""
-    if not isinstance(rate, str) or rate not in known:
-        near = near_names(rate, tuple(known), "The rates are")
-        raise InputError(f"{requirement}: unknown rate {rate!r}. {near}")
 
 
 def needs_reference(constraint: Constraint) -> bool:

@@ -53,10 +53,17 @@ def named(
     return tuple(ConstraintName(notion, statistic, group, side) for group, wanted in kept if wanted)
 
 
-class _ByName(dict[Name, float]):
-    """A dict whose repr lists the largest numbers first and cuts the list short."""
+class ByName(dict[Name, float]):
+    """A number for each linear constraint or group, such as its multiplier, its shadow price or its weight.
 
-    _heading = ""
+    A dict whose repr lists the largest numbers first and cuts the list short.
+
+    Examples
+    --------
+    >>> name = ConstraintName("demographic parity", "selection rate", GroupName(("sex",), ("F",)))
+    >>> ByName({name: -0.25})
+    demographic parity, selection rate: sex=F  -0.25
+    """
 
     def _largest(self) -> list[tuple[str, str]]:
         ordered = sorted(self.items(), key=lambda item: -abs(item[1]))
@@ -69,35 +76,7 @@ class _ByName(dict[Name, float]):
         return "\n".join([*lines, *([f"and {more:,} more"] if more else [])]) or "{}"
 
     def _repr_html_(self) -> str:
-        return html_table([self._heading, "value"], self._largest())
-
-
-class ByConstraint(_ByName[ConstraintName]):
-    """A number for each linear constraint, such as its multiplier or its shadow price.
-
-    A dict whose repr lists the largest numbers first and cuts the list short.
-
-    Examples
-    --------
-    >>> name = ConstraintName("demographic parity", "selection rate", GroupName(("sex",), ("F",)))
-    >>> ByConstraint({name: -0.25})
-    demographic parity, selection rate: sex=F  -0.25
-    """
-
-    _heading = "requirement"
-
-
-class ByGroup(_ByName[GroupName]):
-    """A number for each group, such as its weight; with the repr of :class:`ByConstraint`.
-
-    Examples
-    --------
-    >>> ByGroup({GroupName(("sex",), ("F",)): 0.25, GroupName(("sex",), ("M",)): 0.75})
-    sex=M  0.75
-    sex=F  0.25
-    """
-
-    _heading = "group"
+        return html_table(["", "value"], self._largest())
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,41 +32,22 @@ class Parameters:
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters in place; ``name__parameter`` sets one of the part called ``name``.
-
-        If a value is invalid, no parameter changes.
-        """
-        before = [(thing, dict(vars(thing))) for thing in (self, *self._named_parts().values())]
-        try:
-            self._apply(params)
-        except InputError:
-            for thing, values in before:
-                vars(thing).update(values)
-            raise
-        return self
-
-    def _apply(self, params: dict[str, Any]) -> None:
-        own = self.get_params(deep=False)
-        vars(self).update({key: value for key, value in params.items() if key in own})
-        self._check()
+        """Set parameters in place; ``name__parameter`` sets one of the part called ``name``."""
+        own, parts = self.get_params(deep=False), self._named_parts()
         nested: dict[str, dict[str, Any]] = {}
         for key, value in params.items():
             part, _, rest = key.partition("__")
             if key in own:
-                continue
-            if part not in self._named_parts():
-                valid = ", ".join(sorted(self.get_params()))
-                raise InputError(f"{type(self).__name__} has no parameter {key!r}; it has {valid}.")
-            if rest:
+                setattr(self, key, value)
+            elif part in parts and rest:
                 nested.setdefault(part, {})[rest] = value
-            elif value is not self._named_parts()[part]:
-                self._replace_part(part, value)
-                self._check()
+            elif key not in parts or parts[key] is not value:
+                valid = ", ".join(sorted(self.get_params().keys() - parts))
+                raise InputError(f"{type(self).__name__} cannot set {key!r}; it has {valid}.")
+        self._check()
         for name, values in nested.items():
-            self._named_parts()[name].set_params(**values)
+            parts[name].set_params(**values)
+        return self
 
     def _named_parts(self) -> Mapping[str, Parameters]:
         return {}
-
-    def _replace_part(self, name: str, part: Any) -> None:
-        raise NotImplementedError

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.groups.groups import GroupName, Groups, Members
 from evenhand.groups.strata import vacuous_strata
-from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.requirements.constraints import ByName, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import AnyMeasurement
 from evenhand.requirements.parameters import Parameters
 from evenhand.requirements.rates import CellRates
@@ -302,10 +302,6 @@ class AllOf(Constraint):
             for k, kind in enumerate(kinds)
         }
 
-    def _replace_part(self, name: str, part: Any) -> None:
-        place = list(self._named_parts()).index(name)
-        self.parts = [*self.parts[:place], part, *self.parts[place + 1 :]]
-
 
 def refuse_large(n_constraints: int, n_groups: int, *, stratified: bool = False) -> None:
     """Raise an InputError if linear constraints would need too much memory."""
@@ -351,7 +347,7 @@ class WithMargins(Constraint):
     upper: Mapping[ConstraintName, float]
 
     def __post_init__(self) -> None:
-        self.lower, self.upper = ByConstraint(self.lower), ByConstraint(self.upper)
+        self.lower, self.upper = ByName(self.lower), ByName(self.upper)
         super().__post_init__()
 
     def __repr__(self) -> str:

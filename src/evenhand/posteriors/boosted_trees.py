@@ -1,20 +1,22 @@
-"""Trees of several boosted models, evaluated together for a few rows.
+"""Boosted trees of scikit-learn: all trees of several models together for a few rows, by bins for many.
 
 scikit-learn's boosted trees take some milliseconds for one row, nearly all of it validation, and a posterior
-model holds many of them. Here the nodes of all trees are in one array, and a step down is taken in all trees
-at once. Leaves are added up in scikit-learn's order, so probabilities are the same to the last bit, and a
-decision does not depend on how many rows are decided together.
+model holds many of them. For a few rows the nodes of all trees are in one array, and a step down is taken in
+all trees at once. For many rows, a tree that compares bins, which are bytes, takes two thirds of the time of
+one that compares numbers. Leaves are added up in scikit-learn's order, so probabilities are the same to the
+last bit, and a decision does not depend on how many rows are decided together.
 """
 
 from __future__ import annotations
 
-import math
+import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 Floats = NDArray[np.float64]
 Path = tuple[tuple[int, int], ...]
@@ -24,6 +26,7 @@ _MAX_SIZE = 100_000
 """Rows times trees up to which this is faster than one model after the other (measured: 200,000)."""
 _MISSING = 256
 """Place of a missing value in a table of category codes, which are below 255."""
+_NOTHING = np.empty((1, 0))
 
 
 class StackedTrees:
@@ -130,6 +133,9 @@ class StackedTrees:
 
         Shapley values, where a column that is not known is averaged over by the rows of `fit`: of each leaf,
         it matters which columns on its path a row agrees with, and what share of the rows of `fit` does.
+        Each leaf is a game that pays its value times a product over its columns: 1 or 0 of a known one, as
+        the row agrees, and its share of any other. In the multilinear extension of such a game, the value of
+        a player is an integral from 0 to 1 of a polynomial, and Gauss's rule is exact for it.
         (shap takes the codes of categories for numbers here, without a word.)
 
         Parameters
@@ -141,61 +147,42 @@ class StackedTrees:
         array, shape (n, columns)
         """
         model = self.models[0]
-        paths = [path for root in self._roots.tolist() for path in self._paths(root, ())]
-        columns = [sorted({self._feature[node] for node, _ in path}) for _, path in paths]
-        width = max((len(own) for own in columns), default=0)
         X = np.asarray(model._preprocess_X(X, reset=False), dtype=np.float64)
-        found = np.zeros(X.shape)
-        if not width:  # no tree has a split
-            return found
-        places = [
-            (leaf, columns[leaf].index(self._feature[node]), node, left)
-            for leaf, (_, path) in enumerate(paths)
-            for node, left in path
-        ]
-        at, slot, nodes, lefts = (np.array(part, np.intp) for part in zip(*places, strict=True))
+        splits = np.array(
+            [split for root in self._roots.tolist() for split in self._splits(root, ())], np.intp
+        )
+        if not len(splits):  # no tree has a split
+            return np.zeros(X.shape)
+        columns = X.shape[1]
+        players = splits[:, 0] * columns + self._feature[splits[:, 1]]  # a leaf, and a column on its path
+        order = np.argsort(players, kind="stable")
+        _, nodes, lefts = splits[order].T
         below = np.where(lefts == 1, self._left[nodes], self._right[nodes])
-        share = np.ones((len(paths), width))
-        np.multiply.at(share, (at, slot), self._rows[below] / self._rows[nodes])
-        values = self._value[[leaf for leaf, _ in paths]]
-        feature = np.array([[*own, *[0] * (width - len(own))] for own in columns], np.intp)
-        for row, left in zip(found, self._goes_left(X, np.tile(nodes, (len(X), 1))), strict=True):
-            agrees = np.ones((len(paths), width), np.bool_)
-            np.logical_and.at(agrees, (at, slot), left == lefts)
-            np.add.at(row, feature, values[:, None] * _shapley(share, agrees))
+        players, first = np.unique(players[order], return_index=True)
+        leaf, column = np.divmod(players, columns)
+        share = np.multiply.reduceat(self._rows[below] / self._rows[nodes], first)
+        left = self._goes_left(X, np.tile(nodes, (len(X), 1)))
+        agrees = np.logical_and.reduceat(left == lefts, first, axis=1)
+        games = np.flatnonzero(np.diff(leaf, prepend=-1))
+        sizes = np.diff(games, append=len(players))
+        total = np.zeros(agrees.shape)
+        for point, weight in zip(*np.polynomial.legendre.leggauss(int(sizes.max()) // 2 + 1), strict=True):
+            factor = share + (agrees - share) * (point + 1) / 2
+            product = np.multiply.reduceat(factor, games, axis=1)
+            total += weight / 2 * np.repeat(product, sizes, axis=1) / factor
+        each = self._value[leaf] * (agrees - share) * total
+        found = np.column_stack([each[:, column == j].sum(axis=1) for j in range(columns)])
         if model._preprocessor is None:
             return found
-        return found[
-            :, np.argsort(np.argsort(~model.is_categorical_, kind="stable"))
-        ]  # categories were first
+        categories_first = np.argsort(~model.is_categorical_, kind="stable")
+        return found[:, np.argsort(categories_first)]
 
-    def _paths(self, node: int, before: Path) -> list[tuple[int, Path]]:
-        """All leaves below a node, with their paths."""
+    def _splits(self, node: int, before: Path) -> list[tuple[int, int, int]]:
+        """For all leaves below a node: the leaf, a node on its path, and whether the path goes left there."""
         left, right = int(self._left[node]), int(self._right[node])
         if left == node:
-            return [(node, before)]
-        return self._paths(left, (*before, (node, 1))) + self._paths(right, (*before, (node, 0)))
-
-
-def _shapley(share: Floats, agrees: NDArray[np.bool_]) -> Floats:
-    """Shapley value of each player in games that pay 1 times a product over players, shape (games, players).
-
-    A player who takes part multiplies by 1 or 0, as it agrees, and by its share otherwise. The product over
-    all players of (share + agrees t) has the sum over coalitions of size k as the coefficient of t^k; without
-    one player it is divided by its factor. Players with a share of 1 who agree change nothing.
-    """
-    games, players = share.shape
-    polynomial = np.zeros((games, players + 1))
-    polynomial[:, 0] = 1.0
-    for j in range(players):
-        polynomial[:, 1:] = polynomial[:, 1:] * share[:, j, None] + polynomial[:, :-1] * agrees[:, j, None]
-        polynomial[:, 0] *= share[:, j]
-    total, above = np.zeros((games, players)), np.zeros((games, players))
-    for k in range(players - 1, -1, -1):  # coefficients of the quotient, from the highest
-        weight = 1.0 / (players * math.comb(players - 1, k))
-        above = np.where(agrees, polynomial[:, k + 1, None] - share * above, polynomial[:, k, None] / share)
-        total += weight * above
-    return total * (agrees - share)
+            return [(node, *step) for step in before]
+        return self._splits(left, (*before, (node, 1))) + self._splits(right, (*before, (node, 0)))
 
 
 def own_input(model: Any) -> Callable[[Floats], Floats]:
@@ -219,3 +206,48 @@ def own_input(model: Any) -> Callable[[Floats], Floats]:
         return np.column_stack([*codes, matrix[:, others]])
 
     return own
+
+
+def proba_by_bins(model: Any, matrix: Floats, last: Floats = _NOTHING) -> list[Floats]:
+    """Probabilities of the classes of all rows, with each of several values of the model's last columns.
+
+    Trees that do not split by the last columns are evaluated once for all of their values.
+
+    Parameters
+    ----------
+    model : HistGradientBoostingClassifier
+    matrix : array, shape (n, columns)
+        All columns but the last.
+    last : array, shape (variants, last columns), default=None
+        Numbers, the same in all rows. By default the matrix has all columns.
+
+    Returns
+    -------
+    list of arrays, shape (n, classes)
+        One for each variant.
+    """
+    n, width = matrix.shape
+    first = np.broadcast_to(matrix[:1], (len(last), width))
+    binned = [
+        model._bin_mapper.transform(own_input(model)(np.hstack(parts)))
+        for parts in ([matrix, np.zeros((n, last.shape[1]))], [first, last])
+    ]
+    rows, variants = binned[0], binned[1][:, width:]
+    missing, threads = model._bin_mapper.missing_values_bin_idx_, _openmp_effective_n_threads()
+    raw = [np.tile(model._baseline_prediction, (n, 1)) for _ in last]
+    for step in model._predictors:
+        for k, tree in enumerate(map(_writable, step)):
+            splits = tree.nodes["feature_idx"][tree.nodes["is_leaf"] == 0]
+            varies = (splits >= width).any()
+            for v, total in enumerate(raw):
+                if v == 0 or varies:
+                    rows[:, width:] = variants[v]
+                    leaves = tree.predict_binned(rows, missing, threads)
+                total[:, k] += leaves
+    return [np.asarray(model._loss.predict_proba(total)) for total in raw]
+
+
+def _writable(tree: Any) -> Any:
+    """A tree as compiled code takes it: those of a memory map are copied, as they cannot be written to."""
+    arrays = tree.nodes, tree.binned_left_cat_bitsets
+    return tree if all(array.flags.writeable for array in arrays) else copy.deepcopy(tree)
