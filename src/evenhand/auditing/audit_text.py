@@ -1,15 +1,14 @@
-"""An audit as short aligned tables, at most about a hundred characters wide, and as HTML for a notebook."""
+"""An audit as short tables, at most about a hundred characters wide."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, estimate, group_name
+from evenhand.auditing.figure_tables import WIDTH, Block
 from evenhand.auditing.group_rates import Finding, Rate, Terms
-from evenhand.display.notebook import html_table
 from evenhand.display.text import first_of, show
 from evenhand.groups.groups import GroupName
 from evenhand.requirements.statistic import SELECTION
@@ -19,39 +18,10 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 40
 _NAME_WIDTH = 36
-_WIDTH = 100
 LEFT_OUT = "left out"
 
 
-class _Block(NamedTuple):
-    """A table, of whose columns the first `text` are text, with a heading above and notes below."""
-
-    lines: list[list[str]]
-    text: int = 1
-    heading: str = ""
-    notes: Sequence[str] = ()
-
-
-def page(audit: Audit) -> str:
-    """The text of an audit: rates of each group, changes, and disparities."""
-    shown = ["\n".join(_headline(audit))]
-    for one in _blocks(audit):
-        lines = [one.heading] if one.heading else []
-        shown.append("\n".join([*lines, *aligned(one.lines, text=one.text), *one.notes]))
-    return "\n\n".join(shown)
-
-
-def html_page(audit: Audit) -> str:
-    """The same as HTML."""
-    head = "".join(f"<p>{html.escape(line)}</p>" for line in _headline(audit))
-    for one in _blocks(audit):
-        first, rest = ([""] * len(one.lines[0]), one.lines) if one.text > 3 else (one.lines[0], one.lines[1:])
-        head += html_table(first, rest, caption=one.heading)
-        head += "".join(f"<p>{html.escape(line)}</p>" for line in one.notes)
-    return head
-
-
-def _blocks(audit: Audit) -> Iterator[_Block]:
+def blocks(audit: Audit) -> Iterator[Block]:
     """Counts and the rates over all rows, the rates over the rows of one label, changes, and disparities."""
     terms = audit.terms
     counts = ["rows", "positives"] if terms.labelled else ["rows"]
@@ -76,27 +46,8 @@ def _blocks(audit: Audit) -> Iterator[_Block]:
     yield from _comparisons(audit)
 
 
-def aligned(lines: Sequence[Sequence[str]], *, text: int = 1) -> list[str]:
-    r"""Lines with aligned columns, two spaces apart: the first `text` columns are text, the others numbers.
-
-    Examples
-    --------
-    >>> print(*aligned([["group", "rows"], ["sex=F", "12"], ["sex=M", "1,024"]]), sep="\n")
-    group   rows
-    sex=F     12
-    sex=M  1,024
-    """
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if k < text else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-
-
-def _headline(audit: Audit) -> list[str]:
+def headline(audit: Audit) -> str:
+    """What was audited, and how to read the figures."""
     terms, groups = audit.terms, audit.groups
     rows = groups[0].rows
     present = sum(group.kind == "intersectional" and group.rows != 0 for group in groups)
@@ -106,7 +57,7 @@ def _headline(audit: Audit) -> list[str]:
     by = ", ".join(map(show, terms.features))
     lines = [f"Audit{size} by {by}. Intervals: {100 * terms.confidence:g}%."]
     for note in (terms.reading, terms.by_proxy):
-        lines += wrap(note, _WIDTH) if note else []
+        lines += wrap(note, WIDTH) if note else []
     if terms.weighted:
         lines.append("Rates are weighted; numbers of rows are not.")
     if terms.min_count:
@@ -115,18 +66,18 @@ def _headline(audit: Audit) -> list[str]:
         lines += _wrapped(f"Pooled: {pooled}")
     if terms.merged:
         lines.append("Single features are not shown, because rare combinations were merged for training.")
-    return lines if audit.excluded is None else [*lines, *wrap(str(audit.excluded), _WIDTH)]
+    return "\n".join(lines if audit.excluded is None else [*lines, *wrap(str(audit.excluded), WIDTH)])
 
 
-def _by_group(audit: Audit, header: list[str], cell: Callable[[Finding, str], str]) -> _Block:
+def _by_group(audit: Audit, header: list[str], cell: Callable[[Finding, str], str]) -> Block:
     """A table with one line per group, and a cell for each name in the header; a long one is cut."""
     shown = audit.groups[:_MOST_LINES]
     lines = [[_short(group.group), *(cell(group, name) for name in header[1:])] for group in shown]
     left_out = len(audit.groups) - len(shown)
-    return _Block([header, *lines], notes=[f"and {left_out:,} more: see to_frame()"] if left_out else [])
+    return Block([header, *lines], notes=[f"and {left_out:,} more: see to_frame()"] if left_out else [])
 
 
-def _comparisons(audit: Audit) -> Iterator[_Block]:
+def _comparisons(audit: Audit) -> Iterator[Block]:
     """One line per notion and measure, or per bound, in parts with a heading each."""
     terms = audit.terms
     who = {"intersectional": _combinations(terms), "independent": "single features"}
@@ -148,7 +99,7 @@ def _comparisons(audit: Audit) -> Iterator[_Block]:
         if there:
             rows = [_comparison_row(terms, found) for found in there]
             notes = (note for found in there for note in _notes(audit.groups[0], found))
-            yield _Block(rows, 4, heading, list(dict.fromkeys(notes)))
+            yield Block(rows, 4, heading, list(dict.fromkeys(notes)), headed=False)
     for found in audit.comparisons:
         if found.strata and found.tolerance is not None:
             yield _stratum_table(audit, found)
@@ -158,7 +109,7 @@ def _combinations(terms: Terms) -> str:
     return "combinations" if len(terms.features) > 1 else "groups"
 
 
-def _stratum_table(audit: Audit, found: Comparison) -> _Block:
+def _stratum_table(audit: Audit, found: Comparison) -> Block:
     """The disparity in each stratum, below that of all rows together; the worst strata of many."""
     terms = audit.terms
     against = {"groups": "each other", "named": "a named one"}.get(found.against, "everyone in their stratum")
@@ -174,7 +125,7 @@ def _stratum_table(audit: Audit, found: Comparison) -> _Block:
     notes = [f"and {more:,} more strata: see to_frame('strata')"] if more else []
     notes += [f"{found.verdict} (tolerance {found.tolerance:g})", *_notes(audit.groups[0], found)]
     heading = f"{asks(found)}: {who} compared with {against}"
-    return _Block([["stratum", found.measure, "group"], *rows], 3, heading, notes)
+    return Block([["stratum", found.measure, "group"], *rows], 3, heading, notes)
 
 
 def _part(found: Comparison) -> tuple[str, str]:
@@ -225,7 +176,7 @@ def _notes(everyone: Finding, found: Comparison) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    return wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def rate_text(rate: Rate | None) -> str:

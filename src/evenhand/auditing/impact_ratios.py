@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.distances import smallest_of_pairs
-from evenhand.auditing.figure_tables import FigureTables, lines_of, values_of
+from evenhand.auditing.figure_tables import Block, FigureTables, lines_of, values_of
 from evenhand.auditing.group_rates import refuse_uncounted
 from evenhand.auditing.tally import Tally
 from evenhand.data.checks import check_number
@@ -174,8 +174,8 @@ class ImpactRatios(FigureTables):
         by = ", ".join(table.title for table in self.tables)
         return f"<ImpactRatios of {self.people:,} people by {by}>"
 
-    def blocks(self) -> Iterator[list[list[str]]]:
-        """The tables as text, each with its headings first; a star marks what the law does not ask for."""
+    def blocks(self) -> Iterator[Block]:
+        """The tables as text; a star marks what the law does not ask for."""
         columns = {
             "applicants": ("applicants", ","),
             "selected" if self.median is None else "above median": ("selected", ","),
@@ -191,7 +191,7 @@ class ImpactRatios(FigureTables):
             for one, line in zip(table.categories, lines, strict=True):
                 if one.left_out:
                     line[head.index("impact ratio")] = "left out"
-            yield [head, *lines]
+            yield Block([head, *lines])
 
     def _columns(self, what: str) -> dict[str, Any]:
         return super()._columns(what) | {"date": "str", "source": "str"}

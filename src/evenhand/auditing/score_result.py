@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from evenhand.auditing.comparison import group_name
-from evenhand.auditing.figure_tables import FigureTables, lines_of
+from evenhand.auditing.figure_tables import Block, FigureTables, lines_of
 from evenhand.data.checks import check_choice
 from evenhand.data.tables import Library
 from evenhand.display.notebook import inline_svg
@@ -205,8 +205,8 @@ class ScoreAudit(FigureTables):
             found.append(f"{self.excluded:,} rows lack a sensitive value and are left out.")
         return found
 
-    def blocks(self) -> Iterator[list[list[str]]]:
-        """The tables as text, each with its headings first."""
+    def blocks(self) -> Iterator[Block]:
+        """The tables as text."""
         absent = () if self.probabilities else ("residual SMD", "calibration error")
         for columns in (_LEVELS, _RANKS) if self.labelled else (_LEVELS,):
             shown = {name: part for name, part in columns.items() if name not in absent}
@@ -215,7 +215,7 @@ class ScoreAudit(FigureTables):
             for one, line in zip(self.groups, lines[1:], strict=True):
                 for k in alone if one.reference is None else ():  # everyone, and the reference
                     line[k] = "reference" if one.group.features and k == alone[-1] else ""
-            yield lines
+            yield Block(lines)
 
     def __repr__(self) -> str:
         return f"<ScoreAudit of {self.groups[0].rows:,} rows in {len(self.groups) - 1:,} groups>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 from evenhand.display.text import show
@@ -69,14 +69,28 @@ def text_table(
     M       7
     """
     cells = [[show(str(cell)) for cell in row] for row in rows]
-    columns = []
-    for column in zip(headings, *cells[:most], strict=True):
-        width = max(map(len, column))
-        numbers = all(cell[:1] in "+-.0123456789" for cell in column[1:])
-        columns.append([cell.rjust(width) if numbers else cell.ljust(width) for cell in column])
-    lines = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+    columns = enumerate(zip(*cells[:most], strict=True))
+    text = {k for k, column in columns if not all(cell[:1] in "+-.0123456789" for cell in column)}
+    lines = aligned([headings, *cells[:most]], text=text)
     more = [f"and {len(cells) - most:,} more"] if len(cells) > most else []
     return "\n".join([*([caption] if caption else []), *lines, *more])
+
+
+def aligned(lines: Sequence[Sequence[str]], *, text: Container[int] = (0,)) -> list[str]:
+    r"""Lines with aligned columns, two spaces apart: those with places in `text` are text, others numbers.
+
+    Examples
+    --------
+    >>> print(*aligned([["group", "rows"], ["sex=F", "12"], ["sex=M", "1,024"]]), sep="\n")
+    group   rows
+    sex=F     12
+    sex=M  1,024
+    """
+    columns = []
+    for k, column in enumerate(zip(*lines, strict=True)):
+        width = max(map(len, column))
+        columns.append([cell.ljust(width) if k in text else cell.rjust(width) for cell in column])
+    return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
 
 
 def inline_svg(draw: Callable[[], Any]) -> str:
