@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.auditing.suppression import shareable
+from evenhand.exceptions import InputError
 
 PARITY = eh.DemographicParity(difference=0.05)
 
@@ -192,17 +193,20 @@ def test_combinations_that_never_occur_look_like_small_ones():
     assert found.groups[-1].suppressed
 
 
-def test_changes_of_small_groups_are_left_out():
-    y, decided, features = sample()
-    _, earlier, _ = sample(seed=1)
-    found = eh.audit(y, decided, features, before=earlier, min_count=10)
-    assert found.groups[0].change is not None
-    hidden = [group for group in found.groups if group.change is None]
-    assert hidden
-    assert all(group.suppressed for group in hidden)
-    assert "left out" in str(found)
-    alone = eh.audit(None, decided, features, before=earlier, min_count=10)
-    assert alone.groups[0].change.up >= 10
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"before": [0, 1] * 50},
+        {"constraint": PARITY & eh.RateBound("selection rate", at_most=0.5)},
+        {"control_features": {"level": ["1", "2"] * 50}},
+    ],
+    ids=["before", "bound", "strata"],
+)
+def test_what_could_reveal_small_counts_is_refused(settings):
+    with pytest.raises(
+        InputError, match="min_count cannot suppress small counts of strata, of changes"
+    ):
+        eh.audit(None, [1, 0] * 50, {"sex": ["F", "F", "M", "M"] * 25}, min_count=5, **settings)
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])

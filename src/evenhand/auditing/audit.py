@@ -118,7 +118,7 @@ def audit(
         rows, if there are enough; the selection rate, if enough are selected and enough are not; the rest,
         if there are enough of each kind of right and wrong decision. Disparities are still reported, but a
         group that is not shown is not named, and figures that depend on it are rounded to two digits, limits
-        outwards. The figures of a bound are then about the groups that are shown, its verdict about all.
+        outwards. Not with `before`, `control_features` and bounds on rates.
     threshold : float or "median", default=None
         Turns scores of any range into decisions: rows with at least this score are selected. It is applied
         to `before` too, unless that holds labels. With "median", rows with a score above the median of all
@@ -182,6 +182,12 @@ def audit(
     ('sex',)
     """
     _check_settings(constraint, confidence, min_size, min_count, threshold, actions=actions is not None)
+    bounds = constraint is not None and not all(isinstance(part, Notion) for part in constraint.requirements)
+    if min_count and (bounds or control_features is not None or before is not None):
+        raise InputError(
+            "min_count cannot suppress small counts of strata, of changes and of bounds on rates: omit "
+            "control_features, before and bounds, or audit them separately."
+        )
     if actions is not None:
         refused: tuple[Any, ...] = (data, reference, control_features, threshold, pos_label)
         if any(other is not None for other in refused) or min_count or isinstance(sensitive_features, Proxy):
@@ -218,11 +224,6 @@ def audit(
             columns, sensitive_features, constraint=constraint, pos_label=pos_label, threshold=number
         )
         median = None
-    elif control_features is not None and min_count:
-        raise InputError(
-            "min_count cannot suppress small counts within strata: omit control_features, or audit each "
-            "stratum separately."
-        )
     else:
         counted, median = (_tally_columns if data is None else partial(tally_table, data))(
             columns,
@@ -290,7 +291,7 @@ def audit_of(
         findings, shown = hide_small(counted, findings, min_count)
         comparisons = tuple(published(found, shown) for found in comparisons)
         absent = tuple(
-            replace(group, rows=None, positives=None, selected=None, rates={}, change=None, suppressed=True)
+            replace(group, rows=None, positives=None, selected=None, rates={}, suppressed=True)
             for group in absent
         )
     terms = Terms(

@@ -35,11 +35,8 @@ def blocks(audit: Audit) -> Iterator[Block]:
     moves = {"up": "up", "down": "down", "same": "unchanged"}
 
     def change(group: Finding, name: str) -> str:
-        if group.change is None:
-            return LEFT_OUT
-        if name in moves:
-            return _count(getattr(group.change, moves[name]))
-        return rate_text(group.change.rates[name])
+        rates = group.change.rates if group.change else {}
+        return _count(getattr(group.change, moves[name])) if name in moves else rate_text(rates.get(name))
 
     if terms.compared:
         yield _by_group(audit, ["changed", *moves, *terms.rates[:2]], change)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -66,7 +65,8 @@ def find_excluded(counted: Tally, *, min_count: int = 0) -> Excluded | None:
     ----------
     counted : Tally
     min_count : int, default=0
-        Smaller counts are suppressed, and so are those from which they could be computed.
+        Numbers of excluded and of other rows are suppressed if one of them is smaller, and what rows lack and
+        their selection rate in any case.
 
     Returns
     -------
@@ -76,14 +76,8 @@ def find_excluded(counted: Tally, *, min_count: int = 0) -> Excluded | None:
     if not groups.excluded:
         return None
     rows, mass = groups.excluded_rows, counted.excluded[1, :2].sum(axis=(1, 2))
-    of_rows = rows + round(float(counted.rows.sum()))
-    if not min_count:
-        return Excluded(rows, of_rows, groups.excluded_by_feature, float(mass[1] / mass[0]))
-    by_lack: Counter[tuple[bool, ...]] = Counter()
-    for key, number in groups.excluded.items():
-        by_lack[tuple(value is None for value in key)] += number
-    return Excluded(
-        None if rows < min_count else rows,
-        None if min(rows, of_rows - rows) < min_count else of_rows,
-        groups.excluded_by_feature if min(by_lack.values()) >= min_count else None,
-    )
+    others = round(float(counted.rows.sum()))
+    if min_count:
+        shown = min(rows, others) >= min_count
+        return Excluded(rows, rows + others, None) if shown else Excluded(None, None, None)
+    return Excluded(rows, rows + others, groups.excluded_by_feature, float(mass[1] / mass[0]))

@@ -326,12 +326,11 @@ def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None
         yield "selected", exactly(group.selected)
     for name in terms.rates:
         yield name, group.rates.get(name)
-    if terms.compared:
-        change = group.change
+    if group.change is not None:
         for part in ("up", "down", "unchanged"):
-            yield f"rows {part}", None if change is None else exactly(getattr(change, part))
-        for name in terms.rates:
-            yield f"change of {name}", None if change is None else change.rates[name]
+            yield f"rows {part}", exactly(getattr(group.change, part))
+        for name, rate in group.change.rates.items():
+            yield f"change of {name}", rate
 
 
 def _feature_columns(terms: Terms) -> dict[str, str]:
