@@ -253,7 +253,7 @@ def test_the_report_shows_strata_and_the_aggregate(berkeley, tmp_path):
         control_features=berkeley[["department"]],
         constraint=eh.DemographicParity(difference=0.15, given=["department"]),
     )
-    page = found.to_html(tmp_path / "audit.html").read_text("utf-8")
+    page = eh.write_report(tmp_path / "audit.html", found).read_text("utf-8")
     assert "Within strata" in page
     assert "all together" in page
     assert "department=F" in page

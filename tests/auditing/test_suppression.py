@@ -149,7 +149,7 @@ def test_a_group_that_is_hidden_to_protect_another_is_not_called_small(tmp_path)
     """Nor is the small one, from which the other would follow."""
     sex = ["F"] * 82 + ["M"] * 120 + ["X"] * 3
     found = eh.audit(None, [1, 0] * 102 + [1], {"sex": sex}, min_count=10)
-    found.to_html(tmp_path / "page.html")
+    eh.write_report(tmp_path / "page.html", found)
     page = (tmp_path / "page.html").read_text("utf-8")
     frame = found.to_frame(backend="pandas")
     written = {tuple(group["group"].values()): group["rows"] for group in found.to_dict()["groups"]}
@@ -203,9 +203,7 @@ def test_combinations_that_never_occur_look_like_small_ones():
     ids=["before", "bound", "strata"],
 )
 def test_what_could_reveal_small_counts_is_refused(settings):
-    with pytest.raises(
-        InputError, match="min_count cannot suppress small counts of strata, of changes"
-    ):
+    with pytest.raises(InputError, match="min_count cannot suppress small counts of strata, of changes"):
         eh.audit(None, [1, 0] * 50, {"sex": ["F", "F", "M", "M"] * 25}, min_count=5, **settings)
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 from evenhand.auditing.audit_text import blocks, headline
@@ -195,8 +193,8 @@ class Audit(FigureTables):
         >>> from evenhand import audit
         >>> decisions = [1] * 30 + [0] * 30 + [1] * 20 + [0] * 60
         >>> found = audit(None, decisions, {"sex": ["M"] * 60 + ["F"] * 80})
-        >>> [table] = found.impact_ratios(date="2026", source="applications").tables
-        >>> [(str(one.group), one.applicants, one.selected, one.ratio) for one in table.categories]
+        >>> ratios = found.impact_ratios(date="2026", source="applications")
+        >>> [(str(one.group), one.applicants, one.selected, one.ratio) for one in ratios.categories]
         [('sex=F', 80, 20, 0.5), ('sex=M', 60, 30, 1.0)]
         """
         return impact_ratios(self, date=date, source=source, min_share=min_share)
@@ -236,26 +234,6 @@ class Audit(FigureTables):
         (True, True)
         """
         return significance(self, ratio=ratio, level=level, difference=difference)
-
-    def to_html(
-        self, path: str | os.PathLike[str], *, title: str = "Audit", impact_ratios: ImpactRatios | None = None
-    ) -> Path:
-        """Write an HTML page that needs no network; see :func:`evenhand.write_report`.
-
-        Parameters
-        ----------
-        path : path
-        title : str, default="Audit"
-        impact_ratios : ImpactRatios, default=None
-            For a section with the tables of Local Law 144.
-
-        Returns
-        -------
-        Path
-        """
-        from evenhand import write_report  # noqa: PLC0415  (the report builds on audits)
-
-        return write_report(path, self, title=title, impact_ratios=impact_ratios)
 
     @property
     def by_group(self) -> Any:

@@ -142,7 +142,7 @@ def audit(
         print_note(f"CSV: {tables.csv}")
     if report is not None:
         with waiting("writing the report"):
-            found.to_html(report, title=f"Audit of {table.name}", impact_ratios=ratios)
+            eh.write_report(report, found, title=f"Audit of {table.name}", impact_ratios=ratios)
         print_note(f"Report: {report}")
     if gate.junit is not None:
         write_junit(gate.junit, found, name=table.name, fail_on=gate.fails_on, tests=more.get("significance"))
