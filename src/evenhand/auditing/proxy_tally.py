@@ -77,13 +77,12 @@ class ProxyTally(Tally):
         return ProxyShare(ProxyRate(*np.array(found).T))
 
     def _parts(self, statistic: Statistic) -> tuple[Floats, Floats]:
-        """Whether each row counts as a hit and as a miss of a rate, after scaling it to [0, 1]."""
+        """Whether each row counts as a hit and as a miss of a rate."""
         mask, slope, intercept = (
             np.array(part, np.float64)[self.labels]
             for part in (statistic.mask, statistic.slope, statistic.intercept)
         )
-        start, width = statistic.range
-        hit = (intercept + slope * self.selection - start) / width
+        hit = intercept + slope * self.selection
         return mask * hit, mask * (1 - hit)
 
     def _overall(self, statistic: Statistic, z: float) -> Estimate:
