@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MOST_LINES = 40
 _NAME_WIDTH = 36
 LEFT_OUT = "left out"
+_AGAINST = {"groups": "each other", "named": "a named one"}
 
 
 def blocks(audit: Audit) -> Iterator[Block]:
@@ -76,62 +77,51 @@ def _by_group(audit: Audit, header: list[str], cell: Callable[[Finding, str], st
 
 def _comparisons(audit: Audit) -> Iterator[Block]:
     """One line per notion and measure, or per bound, in parts with a heading each."""
-    terms = audit.terms
-    who = {"intersectional": _combinations(terms), "independent": "single features"}
-    against = {"population": "everyone", "groups": "each other", "named": "a named one"}
-    headings = {
-        (way, mode): f"{what} compared with {other}"
-        for way, other in against.items()
-        for mode, what in who.items()
-    }
-    headings |= {
-        ("bound", ""): "bounds on rates: the rate that is nearest to its bound, or misses it most",
-        ("reference", ""): "rates minus those of the reference",
-        (FOUR_FIFTHS, ""): "four-fifths rule: lowest selection rate divided by the highest",
-    }
-    for mode, what in who.items():
-        headings["strata", mode] = f"{what} compared within strata, the worst of them: see to_frame('strata')"
-    for part, heading in headings.items():
-        there = [found for found in audit.comparisons if part == _part(found)]
-        if there:
-            rows = [_comparison_row(terms, found) for found in there]
-            notes = (note for found in there for note in _notes(audit.groups[0], found))
-            yield Block(rows, 4, heading, list(dict.fromkeys(notes)), headed=False)
+    terms, parts = audit.terms, dict[str, list[Comparison]]()
     for found in audit.comparisons:
-        if found.strata and found.tolerance is not None:
+        if found.tolerance is None or not found.strata:
+            parts.setdefault(_heading(terms, found), []).append(found)
+    for heading, there in parts.items():
+        rows = [_comparison_row(terms, found) for found in there]
+        notes = (note for found in there for note in _notes(audit.groups[0], found))
+        yield Block(rows, 4, heading, list(dict.fromkeys(notes)), headed=False)
+    for found in audit.comparisons:
+        if found.tolerance is not None and found.strata:
             yield _stratum_table(audit, found)
 
 
-def _combinations(terms: Terms) -> str:
+def _heading(terms: Terms, found: Comparison) -> str:
+    """What a comparison is listed below."""
+    who = _who(terms, found)
+    if found.notion == FOUR_FIFTHS:
+        return "four-fifths rule: lowest selection rate divided by the highest"
+    if found.strata:
+        return f"{who} compared within strata, the worst of them: see to_frame('strata')"
+    return {
+        "bound": "bounds on rates: the rate that is nearest to its bound, or misses it most",
+        "reference": "rates minus those of the reference",
+    }.get(found.against, f"{who} compared with {_AGAINST.get(found.against, 'everyone')}")
+
+
+def _who(terms: Terms, found: Comparison) -> str:
+    """The groups that are compared."""
+    if found.groups == "independent":
+        return "single features"
     return "combinations" if len(terms.features) > 1 else "groups"
 
 
 def _stratum_table(audit: Audit, found: Comparison) -> Block:
-    """The disparity in each stratum, below that of all rows together; the worst strata of many."""
-    terms = audit.terms
-    against = {"groups": "each other", "named": "a named one"}.get(found.against, "everyone in their stratum")
-    who = "single features" if found.groups == "independent" else _combinations(terms)
-    sign = -1 if found.measure == "difference" else 1
-    shown: Sequence[Comparison] = found.strata
-    if len(shown) > _MOST_LINES:
-        shown = sorted(shown, key=lambda part: sign * part.value)[:_MOST_LINES]
+    """The disparity in each stratum, the first of many, and in the worst, below that of all rows together."""
+    terms, shown = audit.terms, found.strata[:_MOST_LINES]
+    against = _AGAINST.get(found.against, "everyone in their stratum")
     named = {"all together": found.aggregate} | {_short(part.stratum): part for part in shown}
     named[f"worst: {_short(found.stratum)}"] = found
     rows = [[name, *_comparison_row(terms, part)[1:3]] for name, part in named.items() if part]
     more = len(found.strata) - len(shown)
     notes = [f"and {more:,} more strata: see to_frame('strata')"] if more else []
     notes += [f"{found.verdict} (tolerance {found.tolerance:g})", *_notes(audit.groups[0], found)]
-    heading = f"{asks(found)}: {who} compared with {against}"
+    heading = f"{asks(found)}: {_who(terms, found)} compared with {against}"
     return Block([["stratum", found.measure, "group"], *rows], 3, heading, notes)
-
-
-def _part(found: Comparison) -> tuple[str, str]:
-    """Which part of the table a comparison is in."""
-    if found.notion == FOUR_FIFTHS or found.against in ("bound", "reference"):
-        return (FOUR_FIFTHS if found.notion == FOUR_FIFTHS else found.against), ""
-    if found.strata:
-        return ("strata" if found.tolerance is None else "", found.groups)
-    return found.against, found.groups
 
 
 def _comparison_row(terms: Terms, found: Comparison) -> list[str]:
