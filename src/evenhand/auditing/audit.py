@@ -19,8 +19,7 @@ import numpy as np
 
 from evenhand.auditing.action_audit import audit_actions
 from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
-from evenhand.auditing.exclusion import find_excluded
-from evenhand.auditing.group_rates import Terms, absent_groups, find
+from evenhand.auditing.group_rates import Terms, absent_groups, find, find_excluded
 from evenhand.auditing.proxy_tally import tally_by_proxy
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.rate_bounds import compare_with_bound
@@ -290,23 +289,14 @@ def audit_of(
     if min_count:
         findings, shown = hide_small(counted, findings, min_count)
         comparisons = tuple(published(found, shown) for found in comparisons)
-        absent = tuple(
-            replace(group, rows=None, positives=None, selected=None, rates={}, suppressed=True)
-            for group in absent
-        )
-    terms = Terms(
-        features=groups.features,
-        confidence=confidence,
-        labelled=counted.labelled,
-        weighted=counted.weighted,
-        compared=counted.compared,
+        absent = tuple(replace(group, rows=None, positives=None, selected=None, rates={}) for group in absent)
+    terms = Terms.of(
+        counted,
+        confidence,
         min_count=min_count,
         pooled=tuple(one.without_counts() if min_count else one for one in groups.pooled_groups),
-        merged=groups.merged,
-        randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
         above_median=above_median,
-        proxy=counted.proxy,
     )
     people = None if min_count or counted.proxy else counted
     return Audit(terms, (*findings, *absent), comparisons, library, excluded, people, strata, beside)

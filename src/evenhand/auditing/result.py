@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 
 from evenhand.auditing.audit_text import blocks, headline
 from evenhand.auditing.comparison import Comparison, asks, estimate, group_name
-from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.figure_tables import Block, FigureTables, plain, values_by_feature
-from evenhand.auditing.group_rates import Finding, Rate, Terms
+from evenhand.auditing.group_rates import Excluded, Finding, Rate, Terms
 from evenhand.auditing.impact_ratios import SMALLEST_SHARE, ImpactRatios, impact_ratios
 from evenhand.auditing.reference import ReferenceCounts
 from evenhand.auditing.significance import Significance, significance

@@ -113,7 +113,6 @@ def _suppress(finding: Finding, rows: bool, selection: bool, labels: bool) -> Fi
         selected=finding.selected if selection else None,
         positives=finding.positives if labels else None,
         rates={name: rate for name, rate in finding.rates.items() if shown[name]},
-        suppressed=not labels,
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, group_name
-from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.figure_tables import plain
+from evenhand.auditing.group_rates import Excluded
 from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit, audit_dict
 from evenhand.auditing.tally import REPORTED
