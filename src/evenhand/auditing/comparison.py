@@ -129,9 +129,12 @@ class Comparison:
     aggregate: Comparison | None = None
     side: str | None = None
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         verdict = "" if self.verdict is None else f", {self.verdict}"
-        return f"<{asks(self)}: {estimate(self.value, self.low, self.high)}{verdict}>"
+        return f"{asks(self)}: {estimate(self.value, self.low, self.high)}{verdict}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
 
 def estimate(value: float, low: float, high: float) -> str:

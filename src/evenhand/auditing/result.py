@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from evenhand.auditing.audit_text import blocks, headline
-from evenhand.auditing.comparison import Comparison, asks, estimate, group_name
+from evenhand.auditing.comparison import Comparison, group_name
 from evenhand.auditing.figure_tables import Block, FigureTables, plain, values_by_feature
 from evenhand.auditing.group_rates import Excluded, Finding, Rate, Terms
 from evenhand.auditing.impact_ratios import SMALLEST_SHARE, ImpactRatios, impact_ratios
@@ -102,12 +102,9 @@ class Audit(FigureTables):
         raise KeyError(f"no comparison by {notion!r} in this audit; there are {known}")
 
     def __repr__(self) -> str:
-        everyone, first = self.groups[0], self.comparisons[0]
+        everyone = self.groups[0]
         rows = "rows" if everyone.rows is None else f"{everyone.rows:,.0f} rows"
-        colon = ":" if first.against == "bound" else ""
-        found = f"{asks(first)}{colon} {estimate(first.value, first.low, first.high)}"
-        verdict = "" if first.tolerance is None else f", {first.verdict}"
-        return f"<Audit of {rows} by {', '.join(map(show, self.terms.features))}: {found}{verdict}>"
+        return f"<Audit of {rows} by {', '.join(map(show, self.terms.features))}: {self.comparisons[0]}>"
 
     @property
     def _headline(self) -> str:  # type: ignore[override]
