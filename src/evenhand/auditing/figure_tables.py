@@ -95,7 +95,7 @@ class FigureTables(TablesWithNotes):
         """The rows of a table; see :meth:`to_frame`."""
         names = self._columns(what)
         rows = getattr(self, self._tables[what][0])
-        return [{name: _named(getattr(one, name)) for name in names} for one in rows]
+        return [{name: cell(getattr(one, name)) for name in names} for one in rows]
 
     def to_frame(self, what: str | None = None, *, backend: Library | None = None) -> Any:
         """Results as a table.
@@ -207,7 +207,10 @@ def figure(one: Any, names: str, form: str) -> str:
     return format(value, form)
 
 
-def _named(value: Any) -> Any:
+def cell(value: Any) -> Any:
+    """A value in a table: groups by their names, several names as one text."""
+    if isinstance(value, tuple):
+        return ", ".join(value) or None
     return group_name(value) if isinstance(value, GroupName) else value
 
 
@@ -224,15 +227,15 @@ def write_csv(records: Iterable[Mapping[str, Any]], path: str | os.PathLike[str]
     writer = csv.writer(text, lineterminator="\n")
     for k, record in enumerate(records):
         if k == 0:
-            writer.writerow(map(_cell, record))
-        writer.writerow(map(_cell, record.values()))
+            writer.writerow(map(_escaped, record))
+        writer.writerow(map(_escaped, record.values()))
     if path is not None:
         with written_at_once(Path(path)) as unfinished:
             unfinished.write_text(text.getvalue(), encoding="utf-8", newline="")
     return text.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def _escaped(value: Any) -> Any:
     """A cell of a CSV file."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""

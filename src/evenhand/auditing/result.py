@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from evenhand.auditing.audit_text import blocks, headline
 from evenhand.auditing.comparison import Comparison, group_name
-from evenhand.auditing.figure_tables import Block, FigureTables, plain, values_by_feature
+from evenhand.auditing.figure_tables import Block, FigureTables, cell, plain, values_by_feature
 from evenhand.auditing.group_rates import Excluded, Finding, Rate, Terms
 from evenhand.auditing.impact_ratios import SMALLEST_SHARE, ImpactRatios, impact_ratios
 from evenhand.auditing.reference import ReferenceCounts
@@ -331,14 +331,6 @@ def _group_rows(audit: Audit) -> Iterator[dict[str, Any]]:
 def _row(what: str, *sources: Any) -> dict[str, Any]:
     """Attributes as cells of a table, each of the first source that has it."""
     return {
-        name: _cell(name, next(getattr(one, name) for one in sources if hasattr(one, name)))
+        name: cell(next(getattr(one, name) for one in sources if hasattr(one, name)))
         for name in _COLUMNS[what]
     }
-
-
-def _cell(name: str, value: Any) -> Any:
-    if isinstance(value, GroupName):
-        return group_name(value)
-    if isinstance(value, tuple):
-        return ", ".join(value) or None
-    return math.nan if value is None and name in _NUMBERS else value

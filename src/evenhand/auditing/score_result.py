@@ -223,16 +223,12 @@ class ScoreAudit(FigureTables):
     def _repr_html_(self) -> str:
         return super()._repr_html_() + (inline_svg(self.plot) if self.cut_offs else "")
 
-    def plot(
-        self, what: Literal["cut-offs", "calibration", "roc"] = "cut-offs", *, max_groups: int = 6
-    ) -> Any:
-        """Chart of impact ratios by cut-off, calibration by group, or ROC curves by group.
+    def plot(self, what: Literal["cut-offs", "calibration", "roc"] = "cut-offs") -> Any:
+        """Chart of impact ratios by cut-off, calibration by group, or ROC curves, of the six largest groups.
 
         Parameters
         ----------
         what : {"cut-offs", "calibration", "roc"}, default="cut-offs"
-        max_groups : int, default=6
-            The largest groups are drawn.
 
         Returns
         -------
@@ -249,5 +245,5 @@ class ScoreAudit(FigureTables):
         if not records:
             raise InputError(f"there is nothing to draw for {what!r}: {_NEEDS[what]}.")
         if what == "calibration":
-            return calibration_chart(records, confidence=self.confidence, max_groups=max_groups)
-        return (roc_chart if what == "roc" else cut_off_chart)(records, max_groups=max_groups)
+            return calibration_chart(records, confidence=self.confidence)
+        return (roc_chart if what == "roc" else cut_off_chart)(records)

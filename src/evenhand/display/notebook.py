@@ -18,7 +18,6 @@ def html_table(
     *,
     caption: str = "",
     most: int | None = MOST_ROWS,
-    one_line: bool = False,
 ) -> str:
     """An HTML table of the first rows, with the number of those left out.
 
@@ -30,8 +29,6 @@ def html_table(
     caption : str, default=""
     most : int or None, default=12
         Number of rows to show; None shows all.
-    one_line : bool, default=False
-        Whether cells are never broken, so that each row is one line high.
 
     Returns
     -------
@@ -51,8 +48,7 @@ def html_table(
     above = f"<caption>{html.escape(show(caption))}</caption>" if caption else ""
     left_out = 0 if most is None else len(escaped) - most
     below = f"<p>and {left_out:,} more</p>" if left_out > 0 else ""
-    style = ' style="white-space: nowrap"' if one_line else ""
-    return f"<table{style}>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
 def text_table(
@@ -104,8 +100,6 @@ def inline_svg(draw: Callable[[], Any]) -> str:
 class ShownAsTable:
     """What is shown as a short table; subclasses say which, by `_table`."""
 
-    _one_line = False
-
     def _table(self) -> tuple[str, Sequence[str], Iterable[Sequence[object]]]:
         """Caption, headings and rows."""
         raise NotImplementedError
@@ -116,4 +110,4 @@ class ShownAsTable:
 
     def _repr_html_(self) -> str:
         caption, headings, rows = self._table()
-        return html_table(headings, rows, caption=caption, one_line=self._one_line)
+        return html_table(headings, rows, caption=caption)

@@ -73,8 +73,6 @@ class Monitor(ShownAsTable):
     demographic parity, selection rate of sex=F against everyone: ...
     """
 
-    _one_line = True
-
     def __init__(
         self,
         constraint: Constraint,
