@@ -178,12 +178,9 @@ def _count(number: float | None) -> str:
 
 
 def _short(group: GroupName | None, width: int = _NAME_WIDTH) -> str:
-    """A shortened group name: only the values of a long name, and both ends of long values."""
-    if group is None or len(group_name(group)) <= width:
-        return "" if group is None else group_name(group)
-    each = max(3, (width - 2 * (len(group.values) - 1)) // len(group.values))
-    values = [show(value) for value in group.values]
-    if len(", ".join(values)) > width:
-        ends = each // 2, each - each // 2 - 1
-        values = [v if len(v) <= each else v[: ends[0]] + "…" + v[len(v) - ends[1] :] for v in values]
-    return ", ".join(values)
+    """A shortened group name: only the values of a long name, and both ends of these if they are long."""
+    name = "" if group is None else group_name(group)
+    if group is not None and len(name) > width:
+        name = ", ".join(map(show, group.values))
+    end = width // 2
+    return name if len(name) <= width else f"{name[:end]}…{name[end + 1 - width :]}"

@@ -127,8 +127,18 @@ class FigureTables(TablesWithNotes):
         return make_table(rows, columns, numbers=numbers, counts=counts, flags=flags, library=library)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None, what: str = "groups") -> str:
-        """A table as CSV, which is also written to `path`; undefined numbers are empty."""
-        return write_csv(self.records(what), path)
+        """A table as CSV, which is also written to `path`, completely or not at all.
+
+        Undefined numbers are empty; text that looks like a formula gets an apostrophe.
+        """
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(_escaped, self._columns(what)))
+        writer.writerows(map(_escaped, record.values()) for record in self.records(what))
+        if path is not None:
+            with written_at_once(Path(path)) as unfinished:
+                unfinished.write_text(text.getvalue(), encoding="utf-8", newline="")
+        return text.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python objects, ready for JSON; undefined and infinite numbers are None."""
@@ -212,27 +222,6 @@ def cell(value: Any) -> Any:
     if isinstance(value, tuple):
         return ", ".join(value) or None
     return group_name(value) if isinstance(value, GroupName) else value
-
-
-def write_csv(records: Iterable[Mapping[str, Any]], path: str | os.PathLike[str] | None = None) -> str:
-    """Records as CSV, written completely or not at all; text that looks like a formula gets an apostrophe.
-
-    Examples
-    --------
-    >>> print(write_csv([{"group": "=1+1", "rate": math.nan}]), end="")
-    group,rate
-    '=1+1,
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for k, record in enumerate(records):
-        if k == 0:
-            writer.writerow(map(_escaped, record))
-        writer.writerow(map(_escaped, record.values()))
-    if path is not None:
-        with written_at_once(Path(path)) as unfinished:
-            unfinished.write_text(text.getvalue(), encoding="utf-8", newline="")
-    return text.getvalue()
 
 
 def _escaped(value: Any) -> Any:

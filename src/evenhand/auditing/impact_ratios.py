@@ -9,7 +9,6 @@ out, and so may be categories of less than 2 % of the data, whose counts and rat
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -181,9 +180,7 @@ class ImpactRatios(FigureTables):
             yield Block([head, *lines])
 
 
-def impact_ratios(
-    audit: Audit, *, date: str | datetime.date | None, source: str | None, min_share: float
-) -> ImpactRatios:
+def impact_ratios(audit: Audit, *, date: object, source: object, min_share: float) -> ImpactRatios:
     """The tables of an audit; see :meth:`~evenhand.auditing.result.Audit.impact_ratios`."""
     terms, counted = audit.terms, audit.counted
     refuse_uncounted(terms, "impact ratios")

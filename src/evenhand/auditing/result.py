@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -156,8 +155,8 @@ class Audit(FigureTables):
     def impact_ratios(
         self,
         *,
-        date: str | datetime.date | None = None,
-        source: str | None = None,
+        date: object = None,
+        source: object = None,
         min_share: float = SMALLEST_SHARE,
     ) -> ImpactRatios:
         """The bias-audit tables of New York City's Local Law 144 (6 RCNY 5-301).
@@ -173,7 +172,7 @@ class Audit(FigureTables):
 
         Parameters
         ----------
-        date, source : str, default=None
+        date, source : str or what prints as one, default=None
             Date and source of the data, for the summary. A date may be a ``datetime.date``.
         min_share : float, default=0.02
             Categories with a smaller share of the people in a table are left out of its ratios; their numbers
