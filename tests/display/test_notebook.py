@@ -35,7 +35,6 @@ SHOWN = {
     "multipliers": "fair.multipliers_",
     "Groups": "fair.groups_",
     "CellRates": "fair.rates_",
-    "Comparison": "found.comparisons[0]",
     "Thresholds": "fair.thresholds_",
     "Explanation": "blind.fit(data.X, data.y, sensitive_features=data.sensitive).explain(data.X[:9])[0]",
 }
