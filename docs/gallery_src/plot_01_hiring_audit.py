@@ -46,7 +46,6 @@ ratios
 
 from evenhand.charts import rates_chart
 
-[_, _, crossed] = ratios.tables
 rates_chart(
     (
         {
@@ -56,7 +55,8 @@ rates_chart(
             "low": one.ratio_low,
             "high": one.ratio_high,
         }
-        for one in crossed.categories
+        for one in ratios.categories
+        if len(one.group.features) == 2
     ),
     limits=[{"quantity": "impact ratio", "value": 0.8}],
     confidence=0.95,

@@ -181,7 +181,7 @@ def test_it_is_shown_as_text_page_and_chart(tmp_path):
     for asked in (found.impact_ratios, found.significance):
         with pytest.raises(InputError):
             asked()
-    page = found.to_html(tmp_path / "audit.html", title="Loans <2026>").read_text("utf-8")
+    page = eh.write_report(tmp_path / "audit.html", found, title="Loans <2026>").read_text("utf-8")
     assert "Loans &lt;2026&gt;" in page
     assert "rate of review" in page
     assert found.plot().description.startswith("Approve: ")

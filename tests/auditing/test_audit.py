@@ -708,7 +708,7 @@ def test_scores_are_reported_as_read_as_probabilities(tmp_path):
     found = eh.audit(None, SCORES, list("aaabbb"))
     assert READ in str(found).splitlines()[1]
     assert (found.to_dict()["randomised"], found.to_dict()["threshold"]) == (True, None)
-    assert READ in found.to_html(tmp_path / "audit.html").read_text()
+    assert READ in eh.write_report(tmp_path / "audit.html", found).read_text()
 
 
 @pytest.mark.parametrize("decided", [[0, 1, 1, 0], [0.0, 1.0, 1.0, 0.0], [False, True, True, False]])
@@ -737,7 +737,7 @@ def test_a_threshold_is_reported(tmp_path):
     found = eh.audit(None, SCORES, list("aaabbb"), threshold=0.5)
     line = "Predictions are scores: a row is selected if its score is at least 0.5."
     assert str(found).splitlines()[1] == line
-    assert line in found.to_html(tmp_path / "audit.html").read_text()
+    assert line in eh.write_report(tmp_path / "audit.html", found).read_text()
 
 
 def test_scores_of_any_range_have_a_threshold():

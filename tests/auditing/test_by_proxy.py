@@ -114,7 +114,7 @@ def test_the_result_prints_saves_and_becomes_a_table_and_a_page(tmp_path):
     assert eh.audit(Y, DECISION, {"race": RACE}).to_dict()["proxy"] is None
     frame = found.to_frame(backend="pandas")
     assert "race=Black, sex=M" in set(frame["group"])
-    page = found.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    page = eh.write_report(tmp_path / "page.html", found).read_text(encoding="utf-8")
     assert "intervals hold whatever the true groups are" in page
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import importlib.util
-import re
 import shutil
 import sys
 import warnings
@@ -478,12 +477,12 @@ def test_numbers_take_two_passes_and_the_table_is_never_collected(name, tmp_path
 def test_a_column_with_a_value_per_row_is_refused_and_not_collected(name, tmp_path, heights, monkeypatch):
     monkeypatch.setattr(counted_rows, "_MAX_COMBINATIONS", 250)
     rows = ROWS.with_columns(id=pl.int_range(pl.len()))
-    for change, error, message in [
-        ({"sensitive_features": ["sex", "id"]}, GroupError, "sensitive feature 'id' has more than 200"),
-        ({"y_true": "id"}, InputError, "label 'id' has more than 100 distinct values. A label needs"),
-        ({"y_pred": "id"}, InputError, "prediction 'id' has more than 100 distinct values"),
+    for change, what in [
+        ({"sensitive_features": ["sex", "id"]}, "sensitive feature"),
+        ({"y_true": "id"}, "label"),
+        ({"y_pred": "id"}, "prediction"),
     ]:
-        with pytest.raises(error, match=re.escape(message)):
+        with pytest.raises(GroupError, match=f"Most distinct values: {what} 'id', {rows.height:,}"):
             eh.audit(data=on(name, rows, tmp_path), **ROLES | change)
     assert max(heights, default=0) <= 251
 

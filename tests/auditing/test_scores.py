@@ -14,7 +14,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score, roc_curve
 
 import evenhand as eh
-from evenhand.auditing.score_audit import auc_of, kolmogorov_smirnov, roc_points
+from evenhand.auditing.score_audit import auc_of, kolmogorov_smirnov
 from evenhand.exceptions import EvenhandError, GroupError, InputError
 
 
@@ -56,13 +56,21 @@ def test_kolmogorov_smirnov_is_scipys(first, second):
     assert kolmogorov_smirnov(first, second) == pytest.approx(expected)
 
 
-def test_roc_points_are_those_of_scikit_learn_and_thinned_ones_lie_on_the_curve():
+def test_roc_points_are_those_of_scikit_learn_and_thinned_ones_lie_on_the_curve(monkeypatch):
     rng = np.random.default_rng(5)
     positive = rng.random(500) < 0.5
     scores = np.round(rng.normal(positive, 1.0), 1)
     false, true, _ = roc_curve(positive, scores, drop_intermediate=False)
-    assert np.array(roc_points(scores, positive, most=10**6)) == pytest.approx(np.array([false, true]))
-    few = np.array(roc_points(scores, positive, most=11)).T
+
+    def points(most):
+        monkeypatch.setattr("evenhand.auditing.score_audit._POINTS", most)
+        found = eh.audit_scores(positive, scores, {"sex": ["F", "M"] * 250}).records("roc")
+        names = ("false_positive_rate", "true_positive_rate")
+        return np.array([[one[name] for name in names] for one in found if one["group"] == "everyone"])
+
+    assert pytest.approx(np.array([false, true])) == points(10**6).T
+    few = points(11)
+    assert len(few) == 11
     assert few[0].tolist() == [0, 0]
     assert few[-1].tolist() == [1, 1]
     assert {tuple(point) for point in few.round(9)} <= set(zip(false.round(9), true.round(9), strict=True))

@@ -206,7 +206,7 @@ def test_a_table_is_audited_where_it_is(berkeley):
     )
     with pytest.raises(GroupError, match=r"missing in 714 of 4,526 rows"):
         eh.audit(None, "admitted", "sex", data=lacking, control_features="d")
-    with pytest.raises(InputError, match="small counts within strata"):
+    with pytest.raises(InputError, match="small counts of strata"):
         eh.audit(None, "admitted", "sex", data=table, control_features="department", min_count=5)
 
 
@@ -242,8 +242,6 @@ def test_bad_inputs():
     rows = {"y_true": None, "y_pred": [1, 0], "sensitive_features": {"sex": ["F", "M"]}}
     with pytest.raises(GroupError, match="given names 'level'"):
         eh.audit(**rows, constraint=eh.DemographicParity(difference=0.1, given=["level"]))
-    with pytest.raises(InputError, match="min_count cannot suppress small counts within strata"):
-        eh.audit(**rows, control_features={"level": ["1", "1"]}, min_count=5)
 
 
 def test_the_report_shows_strata_and_the_aggregate(berkeley, tmp_path):
@@ -255,7 +253,7 @@ def test_the_report_shows_strata_and_the_aggregate(berkeley, tmp_path):
         control_features=berkeley[["department"]],
         constraint=eh.DemographicParity(difference=0.15, given=["department"]),
     )
-    page = found.to_html(tmp_path / "audit.html").read_text("utf-8")
+    page = eh.write_report(tmp_path / "audit.html", found).read_text("utf-8")
     assert "Within strata" in page
     assert "all together" in page
     assert "department=F" in page

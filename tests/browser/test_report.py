@@ -311,7 +311,7 @@ def contrast(*colours):
 
 def test_an_audit_of_other_predictions_has_the_page_without_the_model(browser, tmp_path):
     audit = eh.audit(None, TEST.y, named(TEST), min_count=10)
-    page = audit.to_html(tmp_path / "audit.html", title="Audit of a model")
+    page = eh.write_report(tmp_path / "audit.html", audit, title="Audit of a model")
     seen = visit(browser, page)
     assert seen.messages == []
     assert seen.text("h1") == "Audit of a model"

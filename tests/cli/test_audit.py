@@ -89,7 +89,7 @@ def test_the_report_is_that_of_the_rows(folder, capsys, tmp_path):
     call = ["audit", folder / "p.parquet", "--label", "y", "--prediction", "apart", "--sensitive", "sex,race"]
     assert run(capsys, *call, "--report", tmp_path / "of_file.html")[0] == 0
     found = audit_of(folder / "p.parquet", "y", "apart")
-    found.to_html(tmp_path / "of_rows.html", title="Audit of p.parquet")
+    eh.write_report(tmp_path / "of_rows.html", found, title="Audit of p.parquet")
     assert (tmp_path / "of_file.html").read_bytes() == (tmp_path / "of_rows.html").read_bytes()
 
 

@@ -467,7 +467,6 @@ HINTS = {
     "eh.datasets.load_adult()": ("polars", "datasets"),
     "eh.save(fair, 'm.eh')": ("skops", "files"),
     "eh.audit(y, y, {'s': s}).to_frame()": ("polars", "datasets"),
-    "eh.audit(y, y, {'s': s}).to_html('a.html')": ("altair|jinja2", "report"),
     "eh.write_report('a.html', eh.audit(y, y, {'s': s}))": ("altair|jinja2", "report"),
     "eh.frontier(fair, X, y, sensitive_features=s, tolerances=3).plot()": ("altair", "report"),
     "import evenhand.charts as c; c.rates_chart([])": ("altair", "report"),

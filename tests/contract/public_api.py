@@ -59,7 +59,7 @@ of_table: Audit = eh.audit(
 scored: Audit = eh.audit(
     None, [0.2, 0.9, 0.4], {"sex": ["F", "M", None]}, missing="exclude", threshold="median"
 )
-ratio: float = scored.impact_ratios(date="2026", source="a").tables[0].categories[0].ratio
+ratio: float = scored.impact_ratios(date="2026", source="a").categories[0].ratio
 left_out: int | None = None if scored.excluded is None else scored.excluded.rows
 tested = eh.audit(None, [0, 1] * 30, {"sex": ["F", "M"] * 30}, reference={"sex": "M"}).significance(
     ratio=0.9, level=0.01, difference=0.05

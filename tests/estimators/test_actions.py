@@ -505,7 +505,7 @@ def test_costs_that_miss_a_label_of_a_lazy_table_are_refused_before_rows_are_dra
 def test_reports_are_of_audits(loans, tmp_path):
     decided = loans.predict(new("sex"))
     found = eh.audit(NEW_LOANS, decided, NEW.select("sex"), actions=COSTS, constraint=PARITY & REVIEWS)
-    assert "review" in found.to_html(tmp_path / "report.html").read_text("utf-8")
+    assert "review" in eh.write_report(tmp_path / "report.html", found).read_text("utf-8")
     with pytest.raises(InputError, match=r"do not support write_report\(model=...\)"):
         eh.write_report(tmp_path / "model.html", found, model=loans)
     assert loans._repr_html_()

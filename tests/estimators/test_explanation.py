@@ -124,7 +124,7 @@ def test_a_table_has_a_row_per_decision_in_the_library_of_x(library):
     assert list(frame["auditor"]) == [one.auditor for one in found]
     assert repr(found).count("\n") == 1 + 12  # headings, a line for each row, and how many more
     assert repr(found).endswith("and 8 more")
-    assert '<table style="white-space: nowrap">' in found[:3]._repr_html_()
+    assert found[:3]._repr_html_().count("<tr>") == 1 + 3
     assert found[0].auditor in found[0]._repr_html_().replace("&#x27;", "'")
     assert repr(found[:0]).startswith("decision")
 

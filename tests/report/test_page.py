@@ -383,7 +383,7 @@ def test_constant_decisions_are_a_caveat():
 def test_suppressed_numbers_stay_out_of_the_page(tmp_path):
     sensitive = {"a": ["x"] * 40 + ["y"] * 40 + ["z"] * 3}
     audit = eh.audit([0, 1] * 41 + [1], [0, 1, 1] * 27 + [0, 1], sensitive, min_count=10)
-    page = audit.to_html(tmp_path / "a.html").read_text("utf-8")
+    page = eh.write_report(tmp_path / "a.html", audit).read_text("utf-8")
     assert "left out" in page
     assert not re.search(r">\s*3\s*<", page)
 
@@ -559,10 +559,10 @@ def test_with_unequal_costs_prices_are_risks():
 def test_rows_that_lack_a_sensitive_value_are_counted(without_charts, tmp_path):
     sex = ["F", "M"] * 50 + [None] * 20
     audit = eh.audit(None, [1, 0, 0, 1] * 30, {"sex": sex}, missing="exclude")
-    page = audit.to_html(tmp_path / "a.html").read_text()
+    page = eh.write_report(tmp_path / "a.html", audit).read_text()
     assert page.count("20 of 120 rows lack a sensitive value and are left out: 20 lack sex.") == 2
     hidden = eh.audit(None, [1, 0, 0, 1] * 30, {"sex": sex}, missing="exclude", min_count=5)
-    assert "Their selection rate" not in hidden.to_html(tmp_path / "b.html").read_text()
+    assert "Their selection rate" not in eh.write_report(tmp_path / "b.html", hidden).read_text()
 
 
 @pytest.mark.usefixtures("without_charts")

@@ -103,7 +103,7 @@ def test_pooled_groups_are_listed_in_every_output(tmp_path):
     assert first["group"] == {"race": "(pooled)", "male": "(pooled)"}
     assert first["parts"][0] == [{"race": "B", "male": 0.0}, 4]
     assert second["parts"] == [[{"race": "B"}, 9], [{"race": "C"}, 7]]
-    page = found.to_html(tmp_path / "audit.html").read_text()
+    page = eh.write_report(tmp_path / "audit.html", found).read_text()
     assert all(text in page for text in listed)
 
 

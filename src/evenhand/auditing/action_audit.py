@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.auditing.comparison import Comparison, compare, judged
-from evenhand.auditing.exclusion import find_excluded
-from evenhand.auditing.group_rates import Terms, find
+from evenhand.auditing.group_rates import Terms, find, find_excluded
 from evenhand.auditing.rate_bounds import compare_with_bound
 from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally
@@ -92,17 +91,8 @@ def audit_actions(
         for part in asked.requirements
         for one in _compared(part, counted, confidence, judge=constraint is not None)
     )
-    first = each[0]
-    terms = Terms(
-        features=first.groups.features,
-        confidence=confidence,
-        labelled=False,
-        weighted=first.weighted,
-        pooled=tuple(first.groups.pooled_groups),
-        merged=first.groups.merged,
-        actions=names,
-    )
-    library, excluded = library_of(sensitive_features, y_pred, y_true), find_excluded(first)
+    terms = Terms.of(each[0], confidence, labelled=False, compared=False, randomised=False, actions=names)
+    library, excluded = library_of(sensitive_features, y_pred, y_true), find_excluded(each[0])
     excluded = None if excluded is None else replace(excluded, selection_rate=None)
     return Audit(terms, groups, comparisons, library, excluded)
 

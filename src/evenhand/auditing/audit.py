@@ -19,8 +19,7 @@ import numpy as np
 
 from evenhand.auditing.action_audit import audit_actions
 from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
-from evenhand.auditing.exclusion import find_excluded
-from evenhand.auditing.group_rates import Terms, absent_groups, find
+from evenhand.auditing.group_rates import Terms, absent_groups, find, find_excluded
 from evenhand.auditing.proxy_tally import tally_by_proxy
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.rate_bounds import compare_with_bound
@@ -118,7 +117,7 @@ def audit(
         rows, if there are enough; the selection rate, if enough are selected and enough are not; the rest,
         if there are enough of each kind of right and wrong decision. Disparities are still reported, but a
         group that is not shown is not named, and figures that depend on it are rounded to two digits, limits
-        outwards. The figures of a bound are then about the groups that are shown, its verdict about all.
+        outwards. Not with `before`, `control_features` and bounds on rates.
     threshold : float or "median", default=None
         Turns scores of any range into decisions: rows with at least this score are selected. It is applied
         to `before` too, unless that holds labels. With "median", rows with a score above the median of all
@@ -182,6 +181,12 @@ def audit(
     ('sex',)
     """
     _check_settings(constraint, confidence, min_size, min_count, threshold, actions=actions is not None)
+    bounds = constraint is not None and not all(isinstance(part, Notion) for part in constraint.requirements)
+    if min_count and (bounds or control_features is not None or before is not None):
+        raise InputError(
+            "min_count cannot suppress small counts of strata, of changes and of bounds on rates: omit "
+            "control_features, before and bounds, or audit them separately."
+        )
     if actions is not None:
         refused: tuple[Any, ...] = (data, reference, control_features, threshold, pos_label)
         if any(other is not None for other in refused) or min_count or isinstance(sensitive_features, Proxy):
@@ -218,11 +223,6 @@ def audit(
             columns, sensitive_features, constraint=constraint, pos_label=pos_label, threshold=number
         )
         median = None
-    elif control_features is not None and min_count:
-        raise InputError(
-            "min_count cannot suppress small counts within strata: omit control_features, or audit each "
-            "stratum separately."
-        )
     else:
         counted, median = (_tally_columns if data is None else partial(tally_table, data))(
             columns,
@@ -289,23 +289,14 @@ def audit_of(
     if min_count:
         findings, shown = hide_small(counted, findings, min_count)
         comparisons = tuple(published(found, shown) for found in comparisons)
-        absent = tuple(
-            replace(group, rows=None, positives=None, selected=None, rates={}, change=None, suppressed=True)
-            for group in absent
-        )
-    terms = Terms(
-        features=groups.features,
-        confidence=confidence,
-        labelled=counted.labelled,
-        weighted=counted.weighted,
-        compared=counted.compared,
+        absent = tuple(replace(group, rows=None, positives=None, selected=None, rates={}) for group in absent)
+    terms = Terms.of(
+        counted,
+        confidence,
         min_count=min_count,
         pooled=tuple(one.without_counts() if min_count else one for one in groups.pooled_groups),
-        merged=groups.merged,
-        randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
         above_median=above_median,
-        proxy=counted.proxy,
     )
     people = None if min_count or counted.proxy else counted
     return Audit(terms, (*findings, *absent), comparisons, library, excluded, people, strata, beside)

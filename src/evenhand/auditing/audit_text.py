@@ -1,15 +1,14 @@
-"""An audit as short aligned tables, at most about a hundred characters wide, and as HTML for a notebook."""
+"""An audit as short tables, at most about a hundred characters wide."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, estimate, group_name
+from evenhand.auditing.figure_tables import WIDTH, Block
 from evenhand.auditing.group_rates import Finding, Rate, Terms
-from evenhand.display.notebook import html_table
 from evenhand.display.text import first_of, show
 from evenhand.groups.groups import GroupName
 from evenhand.requirements.statistic import SELECTION
@@ -19,39 +18,11 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 40
 _NAME_WIDTH = 36
-_WIDTH = 100
 LEFT_OUT = "left out"
+_AGAINST = {"groups": "each other", "named": "a named one"}
 
 
-class _Block(NamedTuple):
-    """A table, of whose columns the first `text` are text, with a heading above and notes below."""
-
-    lines: list[list[str]]
-    text: int = 1
-    heading: str = ""
-    notes: Sequence[str] = ()
-
-
-def page(audit: Audit) -> str:
-    """The text of an audit: rates of each group, changes, and disparities."""
-    shown = ["\n".join(_headline(audit))]
-    for one in _blocks(audit):
-        lines = [one.heading] if one.heading else []
-        shown.append("\n".join([*lines, *aligned(one.lines, text=one.text), *one.notes]))
-    return "\n\n".join(shown)
-
-
-def html_page(audit: Audit) -> str:
-    """The same as HTML."""
-    head = "".join(f"<p>{html.escape(line)}</p>" for line in _headline(audit))
-    for one in _blocks(audit):
-        first, rest = ([""] * len(one.lines[0]), one.lines) if one.text > 3 else (one.lines[0], one.lines[1:])
-        head += html_table(first, rest, caption=one.heading)
-        head += "".join(f"<p>{html.escape(line)}</p>" for line in one.notes)
-    return head
-
-
-def _blocks(audit: Audit) -> Iterator[_Block]:
+def blocks(audit: Audit) -> Iterator[Block]:
     """Counts and the rates over all rows, the rates over the rows of one label, changes, and disparities."""
     terms = audit.terms
     counts = ["rows", "positives"] if terms.labelled else ["rows"]
@@ -65,38 +36,16 @@ def _blocks(audit: Audit) -> Iterator[_Block]:
     moves = {"up": "up", "down": "down", "same": "unchanged"}
 
     def change(group: Finding, name: str) -> str:
-        if group.change is None:
-            return LEFT_OUT
-        if name in moves:
-            return _count(getattr(group.change, moves[name]))
-        return rate_text(group.change.rates[name])
+        rates = group.change.rates if group.change else {}
+        return _count(getattr(group.change, moves[name])) if name in moves else rate_text(rates.get(name))
 
     if terms.compared:
         yield _by_group(audit, ["changed", *moves, *terms.rates[:2]], change)
     yield from _comparisons(audit)
 
 
-def aligned(lines: Sequence[Sequence[str]], *, text: int = 1) -> list[str]:
-    r"""Lines with aligned columns, two spaces apart: the first `text` columns are text, the others numbers.
-
-    Examples
-    --------
-    >>> print(*aligned([["group", "rows"], ["sex=F", "12"], ["sex=M", "1,024"]]), sep="\n")
-    group   rows
-    sex=F     12
-    sex=M  1,024
-    """
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if k < text else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-
-
-def _headline(audit: Audit) -> list[str]:
+def headline(audit: Audit) -> str:
+    """What was audited, and how to read the figures."""
     terms, groups = audit.terms, audit.groups
     rows = groups[0].rows
     present = sum(group.kind == "intersectional" and group.rows != 0 for group in groups)
@@ -106,7 +55,7 @@ def _headline(audit: Audit) -> list[str]:
     by = ", ".join(map(show, terms.features))
     lines = [f"Audit{size} by {by}. Intervals: {100 * terms.confidence:g}%."]
     for note in (terms.reading, terms.by_proxy):
-        lines += wrap(note, _WIDTH) if note else []
+        lines += wrap(note, WIDTH) if note else []
     if terms.weighted:
         lines.append("Rates are weighted; numbers of rows are not.")
     if terms.min_count:
@@ -115,75 +64,64 @@ def _headline(audit: Audit) -> list[str]:
         lines += _wrapped(f"Pooled: {pooled}")
     if terms.merged:
         lines.append("Single features are not shown, because rare combinations were merged for training.")
-    return lines if audit.excluded is None else [*lines, *wrap(str(audit.excluded), _WIDTH)]
+    return "\n".join(lines if audit.excluded is None else [*lines, *wrap(str(audit.excluded), WIDTH)])
 
 
-def _by_group(audit: Audit, header: list[str], cell: Callable[[Finding, str], str]) -> _Block:
+def _by_group(audit: Audit, header: list[str], cell: Callable[[Finding, str], str]) -> Block:
     """A table with one line per group, and a cell for each name in the header; a long one is cut."""
     shown = audit.groups[:_MOST_LINES]
     lines = [[_short(group.group), *(cell(group, name) for name in header[1:])] for group in shown]
     left_out = len(audit.groups) - len(shown)
-    return _Block([header, *lines], notes=[f"and {left_out:,} more: see to_frame()"] if left_out else [])
+    return Block([header, *lines], notes=[f"and {left_out:,} more: see to_frame()"] if left_out else [])
 
 
-def _comparisons(audit: Audit) -> Iterator[_Block]:
+def _comparisons(audit: Audit) -> Iterator[Block]:
     """One line per notion and measure, or per bound, in parts with a heading each."""
-    terms = audit.terms
-    who = {"intersectional": _combinations(terms), "independent": "single features"}
-    against = {"population": "everyone", "groups": "each other", "named": "a named one"}
-    headings = {
-        (way, mode): f"{what} compared with {other}"
-        for way, other in against.items()
-        for mode, what in who.items()
-    }
-    headings |= {
-        ("bound", ""): "bounds on rates: the rate that is nearest to its bound, or misses it most",
-        ("reference", ""): "rates minus those of the reference",
-        (FOUR_FIFTHS, ""): "four-fifths rule: lowest selection rate divided by the highest",
-    }
-    for mode, what in who.items():
-        headings["strata", mode] = f"{what} compared within strata, the worst of them: see to_frame('strata')"
-    for part, heading in headings.items():
-        there = [found for found in audit.comparisons if part == _part(found)]
-        if there:
-            rows = [_comparison_row(terms, found) for found in there]
-            notes = (note for found in there for note in _notes(audit.groups[0], found))
-            yield _Block(rows, 4, heading, list(dict.fromkeys(notes)))
+    terms, parts = audit.terms, dict[str, list[Comparison]]()
     for found in audit.comparisons:
-        if found.strata and found.tolerance is not None:
+        if found.tolerance is None or not found.strata:
+            parts.setdefault(_heading(terms, found), []).append(found)
+    for heading, there in parts.items():
+        rows = [_comparison_row(terms, found) for found in there]
+        notes = (note for found in there for note in _notes(audit.groups[0], found))
+        yield Block(rows, 4, heading, list(dict.fromkeys(notes)), headed=False)
+    for found in audit.comparisons:
+        if found.tolerance is not None and found.strata:
             yield _stratum_table(audit, found)
 
 
-def _combinations(terms: Terms) -> str:
+def _heading(terms: Terms, found: Comparison) -> str:
+    """What a comparison is listed below."""
+    who = _who(terms, found)
+    if found.notion == FOUR_FIFTHS:
+        return "four-fifths rule: lowest selection rate divided by the highest"
+    if found.strata:
+        return f"{who} compared within strata, the worst of them: see to_frame('strata')"
+    return {
+        "bound": "bounds on rates: the rate that is nearest to its bound, or misses it most",
+        "reference": "rates minus those of the reference",
+    }.get(found.against, f"{who} compared with {_AGAINST.get(found.against, 'everyone')}")
+
+
+def _who(terms: Terms, found: Comparison) -> str:
+    """The groups that are compared."""
+    if found.groups == "independent":
+        return "single features"
     return "combinations" if len(terms.features) > 1 else "groups"
 
 
-def _stratum_table(audit: Audit, found: Comparison) -> _Block:
-    """The disparity in each stratum, below that of all rows together; the worst strata of many."""
-    terms = audit.terms
-    against = {"groups": "each other", "named": "a named one"}.get(found.against, "everyone in their stratum")
-    who = "single features" if found.groups == "independent" else _combinations(terms)
-    sign = -1 if found.measure == "difference" else 1
-    shown: Sequence[Comparison] = found.strata
-    if len(shown) > _MOST_LINES:
-        shown = sorted(shown, key=lambda part: sign * part.value)[:_MOST_LINES]
+def _stratum_table(audit: Audit, found: Comparison) -> Block:
+    """The disparity in each stratum, the first of many, and in the worst, below that of all rows together."""
+    terms, shown = audit.terms, found.strata[:_MOST_LINES]
+    against = _AGAINST.get(found.against, "everyone in their stratum")
     named = {"all together": found.aggregate} | {_short(part.stratum): part for part in shown}
     named[f"worst: {_short(found.stratum)}"] = found
     rows = [[name, *_comparison_row(terms, part)[1:3]] for name, part in named.items() if part]
     more = len(found.strata) - len(shown)
     notes = [f"and {more:,} more strata: see to_frame('strata')"] if more else []
     notes += [f"{found.verdict} (tolerance {found.tolerance:g})", *_notes(audit.groups[0], found)]
-    heading = f"{asks(found)}: {who} compared with {against}"
-    return _Block([["stratum", found.measure, "group"], *rows], 3, heading, notes)
-
-
-def _part(found: Comparison) -> tuple[str, str]:
-    """Which part of the table a comparison is in."""
-    if found.notion == FOUR_FIFTHS or found.against in ("bound", "reference"):
-        return (FOUR_FIFTHS if found.notion == FOUR_FIFTHS else found.against), ""
-    if found.strata:
-        return ("strata" if found.tolerance is None else "", found.groups)
-    return found.against, found.groups
+    heading = f"{asks(found)}: {_who(terms, found)} compared with {against}"
+    return Block([["stratum", found.measure, "group"], *rows], 3, heading, notes)
 
 
 def _comparison_row(terms: Terms, found: Comparison) -> list[str]:
@@ -225,7 +163,7 @@ def _notes(everyone: Finding, found: Comparison) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    return wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def rate_text(rate: Rate | None) -> str:
@@ -240,12 +178,9 @@ def _count(number: float | None) -> str:
 
 
 def _short(group: GroupName | None, width: int = _NAME_WIDTH) -> str:
-    """A shortened group name: only the values of a long name, and both ends of long values."""
-    if group is None or len(group_name(group)) <= width:
-        return "" if group is None else group_name(group)
-    each = max(3, (width - 2 * (len(group.values) - 1)) // len(group.values))
-    values = [show(value) for value in group.values]
-    if len(", ".join(values)) > width:
-        ends = each // 2, each - each // 2 - 1
-        values = [v if len(v) <= each else v[: ends[0]] + "…" + v[len(v) - ends[1] :] for v in values]
-    return ", ".join(values)
+    """A shortened group name: only the values of a long name, and both ends of these if they are long."""
+    name = "" if group is None else group_name(group)
+    if group is not None and len(name) > width:
+        name = ", ".join(map(show, group.values))
+    end = width // 2
+    return name if len(name) <= width else f"{name[:end]}…{name[end + 1 - width :]}"

@@ -18,7 +18,6 @@ import numpy as np
 from evenhand.auditing.distances import distances
 from evenhand.auditing.proxy_tally import ProxyTally
 from evenhand.auditing.tally import Tally
-from evenhand.display.notebook import ShownAsTable
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
 from evenhand.groups.strata import nothing_to_compare
@@ -57,7 +56,7 @@ class Distance:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(ShownAsTable):
+class Comparison:
     """Disparity between the groups by one notion and measure, or a rate and its bound.
 
     Attributes
@@ -130,18 +129,12 @@ class Comparison(ShownAsTable):
     aggregate: Comparison | None = None
     side: str | None = None
 
-    def _table(self) -> tuple[str, Sequence[str], list[tuple[str, str, str]]]:
+    def __str__(self) -> str:
         verdict = "" if self.verdict is None else f", {self.verdict}"
-        headings = ["group", "statistic", "value [interval]"]
-        rows = [
-            (
-                group_name(one.group) + ("" if one.stratum is None else f" given {one.stratum}"),
-                one.statistic,
-                estimate(one.value, one.low, one.high),
-            )
-            for one in self.distances
-        ]
-        return f"{asks(self)}: {estimate(self.value, self.low, self.high)}{verdict}", headings, rows
+        return f"{asks(self)}: {estimate(self.value, self.low, self.high)}{verdict}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
 
 def estimate(value: float, low: float, high: float) -> str:

@@ -6,6 +6,7 @@ Exact limits of the shares are combined by the method of variance estimates reco
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -43,19 +44,25 @@ def distances(notion: Notion, counted: Tally, family: Members, confidence: float
     list of Estimate
         See :class:`evenhand.auditing.comparison.Distance`.
     """
-    number, make = (_pairs, _from_highest) if notion.against == "groups" else (_splits, _from_everyone)
+    make = _from_highest if notion.against == "groups" else _from_everyone
     if isinstance(notion.against, Mapping):
-        number, make = _compared, _from_named
-    z = critical_value(confidence, sum(number(part, notion, counted, family) for part in notion.statistics))
+        make = _from_named
+    z = critical_value(confidence, sum(_number(part, notion, counted, family) for part in notion.statistics))
     return [make(part, notion, counted, family, z) for part in notion.statistics]
 
 
-def _splits(statistic: Statistic, notion: Notion, counted: Tally, family: Members) -> int:  # noqa: ARG001
-    """Number of distinct splits of the rows into a group and the rest; women and men are one split."""
+def _number(statistic: Statistic, notion: Notion, counted: Tally, family: Members) -> int:
+    """Number of comparisons of groups that have rows."""
     known = (np.array(statistic.mask) * counted.rates.mass).sum(axis=1) > 0
     groups = family.matrix[:, known]
-    groups = groups[groups.any(axis=1)]
-    with_first = np.where(groups[:, :1], groups, ~groups)  # a group and its complement are one split
+    there = np.asarray(groups.any(axis=1))
+    if notion.against == "groups":  # pairs of groups of the same features
+        sizes = Counter(name.features for name, has_rows in zip(family.names, there, strict=True) if has_rows)
+        return sum(math.comb(size, 2) for size in sizes.values())
+    if isinstance(notion.against, Mapping):  # groups beside a named one
+        places = enumerate(notion.places(family))
+        return max(1, sum(bool(there[own]) and own != place for own, place in places))
+    with_first = np.where(groups[:, :1], groups, ~groups)[there]  # women and men are one split of the rows
     return len({row.tobytes() for row in np.packbits(with_first, axis=1)})
 
 
@@ -82,12 +89,6 @@ def _part(own: Share, rest: Share, everyone: Share, *, weighted: bool) -> Share:
     return Share(everyone.mass, everyone.squares, value, spread=spread)
 
 
-def _compared(statistic: Statistic, notion: Notion, counted: Tally, family: Members) -> int:
-    """Number of groups that are compared with a named one."""
-    known = counted.share(statistic, family.matrix).mass > 0
-    return max(1, sum(bool(known[own]) and own != place for own, place in enumerate(notion.places(family))))
-
-
 def _from_named(statistic: Statistic, notion: Notion, counted: Tally, family: Members, z: float) -> Estimate:
     rates = counted.share(statistic, family.matrix).estimate(z, clopper_pearson)
     places = notion.places(family)
@@ -96,13 +97,6 @@ def _from_named(statistic: Statistic, notion: Notion, counted: Tally, family: Me
     found = by(rates, named)
     alone = (np.asarray(places) == np.arange(len(places))) & ~np.isnan(rates.value)
     return Estimate(*(np.where(alone, itself, end) for end in (found.value, found.low, found.high)))
-
-
-def _pairs(statistic: Statistic, notion: Notion, counted: Tally, family: Members) -> int:  # noqa: ARG001
-    """Number of pairs of groups that are compared: those of the same features."""
-    known = counted.share(statistic, family.matrix).mass > 0
-    sizes = Counter(name.features for name, there in zip(family.names, known, strict=True) if there)
-    return sum(size * (size - 1) // 2 for size in sizes.values())
 
 
 def _from_highest(

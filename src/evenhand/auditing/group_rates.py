@@ -1,4 +1,4 @@
-"""Results for each group: counts, rates with intervals, and changes since earlier decisions."""
+"""Results for each group: counts, rates with intervals, and changes; and the rows that are in no group."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import REPORTED, Tally, cross_tabulate, rate_change
+from evenhand.display.text import show
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName, Groups, Members
 from evenhand.groups.pooling import Pooled
@@ -65,8 +66,6 @@ class Finding:
     rates : dict
         By name; suppressed ones are left out.
     change : Change or None
-    suppressed : bool
-        Whether something is left out because it is small or would reveal a small count.
     """
 
     kind: Kind
@@ -76,7 +75,6 @@ class Finding:
     selected: float | None
     rates: Mapping[str, Rate] = field(default_factory=dict)
     change: Change | None = None
-    suppressed: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +120,15 @@ class Terms:
     above_median: bool = False
     proxy: str | None = None
     actions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, counted: Tally, confidence: float, **settings: Any) -> Terms:
+        """Those of decisions that are counted."""
+        groups = counted.groups
+        known: dict[str, Any] = {"pooled": tuple(groups.pooled_groups), "merged": groups.merged}
+        for name in ("labelled", "weighted", "compared", "randomised", "proxy"):
+            known[name] = getattr(counted, name)
+        return cls(groups.features, confidence, **known | settings)
 
     @property
     def by_proxy(self) -> str | None:
@@ -235,6 +242,79 @@ def absent_groups(counted: Tally, like: Finding) -> tuple[Finding, ...]:
         Finding("intersectional", GroupName(features, key), 0.0, positives, 0.0, rates, change)
         for key in itertools.islice(counted.groups.absent(), _MOST_ABSENT)
     )
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """Rows that lack a sensitive value, under ``missing="exclude"``.
+
+    Attributes
+    ----------
+    rows : int or None
+        How many there are; None if the number is suppressed.
+    of_rows : int or None
+        Number of all rows, these included.
+    by_feature : dict or None
+        How many of them lack each feature; a row that lacks several counts in each. None if suppressed.
+    selection_rate : float or None
+        Among these rows; None if it is suppressed, or if there are no decisions, as in a fit.
+    """
+
+    rows: int | None
+    of_rows: int | None
+    by_feature: Mapping[str, int] | None
+    selection_rate: float | None = None
+
+    @classmethod
+    def of_groups(cls, groups: Groups) -> Excluded | None:
+        """The rows that groups were made without, such as those of a fitted classifier; None if none.
+
+        Examples
+        --------
+        >>> groups, _ = Groups.fit({"sex": ["F", None, "M"]}, missing="exclude")
+        >>> print(Excluded.of_groups(groups))
+        1 of 3 rows lacks a sensitive value and is left out: 1 lacks sex.
+        """
+        if not groups.excluded:
+            return None
+        of_rows = groups.excluded_rows + int(groups.counts.sum())
+        return cls(groups.excluded_rows, of_rows, groups.excluded_by_feature)
+
+    def __str__(self) -> str:
+        """How many rows are left out, what they lack, and how many of them were selected."""
+        if self.rows is None or self.of_rows is None:
+            return "Some rows lack a sensitive value and are left out; their number is small and not shown."
+        lack, are = ("lacks", "is") if self.rows == 1 else ("lack", "are")
+        text = f"{self.rows:,} of {self.of_rows:,} rows {lack} a sensitive value and {are} left out"
+        lacking = [(n, name) for name, n in (self.by_feature or {}).items() if n]
+        listed = ", ".join(f"{n:,} {'lacks' if n == 1 else 'lack'} {show(name)}" for n, name in lacking)
+        rate = "" if self.selection_rate is None else f" Their selection rate is {self.selection_rate:.3f}."
+        return f"{text}{': ' if listed else ''}{listed}.{rate}"
+
+
+def find_excluded(counted: Tally, *, min_count: int = 0) -> Excluded | None:
+    """The excluded rows of an audit; None if there are none.
+
+    Parameters
+    ----------
+    counted : Tally
+    min_count : int, default=0
+        Numbers of excluded and of other rows are suppressed if one of them is smaller, and what rows lack and
+        their selection rate in any case.
+
+    Returns
+    -------
+    Excluded or None
+    """
+    groups = counted.groups
+    if not groups.excluded:
+        return None
+    rows, mass = groups.excluded_rows, counted.excluded[1, :2].sum(axis=(1, 2))
+    others = round(float(counted.rows.sum()))
+    if min_count:
+        shown = min(rows, others) >= min_count
+        return Excluded(rows, rows + others, None) if shown else Excluded(None, None, None)
+    return Excluded(rows, rows + others, groups.excluded_by_feature, float(mass[1] / mass[0]))
 
 
 def refuse_uncounted(terms: Terms, what: str) -> None:

@@ -9,7 +9,6 @@ out, and so may be categories of less than 2 % of the data, whose counts and rat
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.distances import smallest_of_pairs
-from evenhand.auditing.figure_tables import FigureTables, lines_of, values_of
+from evenhand.auditing.figure_tables import Block, FigureTables, lines_of, values_of
 from evenhand.auditing.group_rates import refuse_uncounted
 from evenhand.auditing.tally import Tally
 from evenhand.data.checks import check_number
@@ -85,35 +84,19 @@ class Category:
     ratio_high: float
 
 
-@dataclass(frozen=True)
-class CategoryTable:
-    """The table of one feature, or of the intersections of all.
-
-    Attributes
-    ----------
-    title : str
-        Its features.
-    categories : tuple of Category
-    unknown : int
-        People whose category is unknown, who are in no line.
-    """
-
-    title: str
-    categories: tuple[Category, ...]
-    unknown: int
-
-
 @dataclass(frozen=True, eq=False)
 class ImpactRatios(FigureTables):
     """Bias-audit tables of New York City's Local Law 144; made by ``Audit.impact_ratios``.
 
-    ``print`` shows them, ``to_csv`` and ``to_frame`` have them as one table, with a line for people whose
-    category is unknown, and :func:`evenhand.write_report` makes them a section of a page.
+    ``print`` shows them, ``to_csv`` and ``to_frame`` have them as one table, and
+    :func:`evenhand.write_report` makes them a section of a page.
 
     Attributes
     ----------
-    tables : tuple of CategoryTable
-        One for each feature and, of several, one for their intersections.
+    categories : tuple of Category
+        The lines of a table for each feature and, of several, one for their intersections.
+    unknown : dict
+        For each table, the number of people whose category is unknown, who are in no line.
     people : int
         Number of all people in the data.
     confidence : float
@@ -128,9 +111,10 @@ class ImpactRatios(FigureTables):
         Of the tables that were audited.
     """
 
-    _tables: ClassVar = {"groups": ("tables", Category)}
+    _tables: ClassVar = {"groups": ("categories", Category)}
     _headline = "Impact ratios by the rules of New York City's Local Law 144 (6 RCNY 5-301)"
-    tables: tuple[CategoryTable, ...]
+    categories: tuple[Category, ...]
+    unknown: dict[str, int]
     people: int
     confidence: float
     min_share: float
@@ -157,25 +141,28 @@ class ImpactRatios(FigureTables):
                 "all; a score that equals it is not above."
             )
         found += [
-            f"{table.title}: {table.unknown:,} of {self.people:,} people have an unknown category and are "
-            "not in the table."
-            for table in self.tables
+            f"{title}: {unknown:,} of {self.people:,} people have an unknown category and are not in the "
+            "table."
+            for title, unknown in self.unknown.items()
         ]
-        for table in self.tables:
-            small = [f"{one.group} ({100 * one.share:.2g} %)" for one in table.categories if one.left_out]
+        for title in self.unknown:
+            small = [f"{one.group} ({100 * one.share:.2g} %)" for one in self._of(title) if one.left_out]
             if small:
                 found.append(
-                    f"{table.title}: left out of the ratios, with less than {100 * self.min_share:g} % of "
+                    f"{title}: left out of the ratios, with less than {100 * self.min_share:g} % of "
                     f"the data: {'; '.join(small)}. Justification: {_JUSTIFICATION}."
                 )
         return [*found, INDEPENDENCE, f"* {100 * self.confidence:g}% {ADDITION}."]
 
     def __repr__(self) -> str:
-        by = ", ".join(table.title for table in self.tables)
-        return f"<ImpactRatios of {self.people:,} people by {by}>"
+        return f"<ImpactRatios of {self.people:,} people by {', '.join(self.unknown)}>"
 
-    def blocks(self) -> Iterator[list[list[str]]]:
-        """The tables as text, each with its headings first; a star marks what the law does not ask for."""
+    def _of(self, title: str) -> list[Category]:
+        """The lines of a table."""
+        return [one for one in self.categories if one.table == title]
+
+    def blocks(self) -> Iterator[Block]:
+        """The tables as text; a star marks what the law does not ask for."""
         columns = {
             "applicants": ("applicants", ","),
             "selected" if self.median is None else "above median": ("selected", ","),
@@ -184,62 +171,46 @@ class ImpactRatios(FigureTables):
             "interval of rate*": ("rate_low rate_high", "limits"),
             "of ratio*": ("ratio_low ratio_high", "limits"),
         }
-        for table in self.tables:
-            head, *lines = lines_of(
-                table.title, columns, [(values_of(one.group), one) for one in table.categories]
-            )
-            for one, line in zip(table.categories, lines, strict=True):
+        for title in self.unknown:
+            own = self._of(title)
+            head, *lines = lines_of(title, columns, [(values_of(one.group), one) for one in own])
+            for one, line in zip(own, lines, strict=True):
                 if one.left_out:
                     line[head.index("impact ratio")] = "left out"
-            yield [head, *lines]
-
-    def _columns(self, what: str) -> dict[str, Any]:
-        return super()._columns(what) | {"date": "str", "source": "str"}
-
-    def records(self, what: str = "groups") -> list[dict[str, Any]]:
-        """The lines of all tables, each with date and source, and the people whose category is unknown."""
-        names = super()._columns(what)
-        lines = []
-        for table in self.tables:
-            lines += [{name: getattr(one, name) for name in names} for one in table.categories]
-            unknown = {"table": table.title, "group": "(unknown)", "applicants": table.unknown}
-            lines.append(dict.fromkeys(names) | unknown)
-        about = {"date": self.date, "source": self.source}
-        return [line | about | {"group": str(line["group"])} for line in lines]
+            yield Block([head, *lines])
 
 
-def impact_ratios(
-    audit: Audit, *, date: str | datetime.date | None, source: str | None, min_share: float
-) -> ImpactRatios:
+def impact_ratios(audit: Audit, *, date: object, source: object, min_share: float) -> ImpactRatios:
     """The tables of an audit; see :meth:`~evenhand.auditing.result.Audit.impact_ratios`."""
     terms, counted = audit.terms, audit.counted
     refuse_uncounted(terms, "impact ratios")
     if terms.pooled:
         raise InputError("impact ratios: min_size pools small categories; audit without it.")
-    for name, value, kinds in (("date", date, str | datetime.date), ("source", source, str)):
-        if value is not None and not isinstance(value, kinds):
-            raise InputError(f"{name} must be text, got {type(value).__name__}.")
     check_number("min_share", min_share, 0, SMALLEST_SHARE)
     if counted is None:
         raise InputError("impact ratios need the group of every person, and a Proxy has probabilities.")
-    parts = [(feature,) for feature in terms.features]
+    unknown, categories = {}, list[Category]()
+    for features in dict.fromkeys([*((feature,) for feature in terms.features), terms.features]):
+        title = " x ".join(map(show, features))
+        unknown[title], lines = _table(counted, features, terms.confidence, float(min_share))
+        categories += (Category(title, *line) for line in lines)
     return ImpactRatios(
-        tuple(
-            _table(counted, features, terms.confidence, float(min_share))
-            for features in dict.fromkeys([*parts, terms.features])
-        ),
+        tuple(categories),
+        unknown,
         people=round(counted.rows.sum()) + counted.groups.excluded_rows,
         confidence=terms.confidence,
         min_share=float(min_share),
         median=terms.threshold if terms.above_median else None,
         date=None if date is None else str(date),
-        source=source,
+        source=None if source is None else str(source),
         library=audit.library,
     )
 
 
-def _table(counted: Tally, features: tuple[str, ...], confidence: float, min_share: float) -> CategoryTable:
-    """The table of some features. Someone who has sex but not race counts in the table of sex."""
+def _table(
+    counted: Tally, features: tuple[str, ...], confidence: float, min_share: float
+) -> tuple[int, Iterator[tuple[Any, ...]]]:
+    """People whose category is unknown, and the lines. Who has sex but not race is in the table of sex."""
     groups = counted.groups
     places = [groups.features.index(feature) for feature in features]
     numbers = np.concatenate([counted.sums, counted.excluded], axis=2)[0, :2].sum(axis=2).T
@@ -263,10 +234,9 @@ def _table(counted: Tally, features: tuple[str, ...], confidence: float, min_sha
         # Limits of each rate over the highest, as of the four-fifths rule.
         z = critical_value(confidence, math.comb(int(kept.sum()), 2))
         rates = clopper_pearson(rate[kept], rows[kept], z)
-        limits = smallest_of_pairs(list(compress(names, kept)), rates, rates, "ratio")
-        ratio_low[kept], ratio_high[kept] = limits.low, limits.high
+        highest = smallest_of_pairs(list(compress(names, kept)), rates, rates, "ratio")
+        ratio_low[kept], ratio_high[kept] = highest.low, highest.high
     rates = wilson(rate, rows, critical_value(confidence))
-    title, counts = " x ".join(map(show, features)), (rows.astype(int), selected.astype(int))
-    columns = (*counts, rate, share, ~kept, ratio, rates.low, rates.high, ratio_low, ratio_high)
-    lines = zip(names, *(column.tolist() for column in columns), strict=True)
-    return CategoryTable(title, tuple(Category(title, *line) for line in lines), unknown)
+    limits = (rates.low, rates.high, ratio_low, ratio_high)
+    columns = (rows.astype(int), selected.astype(int), rate, share, ~kept, ratio, *limits)
+    return unknown, zip(names, *(column.tolist() for column in columns), strict=True)

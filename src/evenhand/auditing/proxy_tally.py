@@ -33,18 +33,6 @@ from evenhand.requirements.statistic import Statistic
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class ProxyShare:
-    """A rate of several groups, between limits."""
-
-    rate: ProxyRate
-
-    def estimate(self, z: float) -> Estimate:
-        """The rate with its interval; undefined where it has no rows."""
-        limits = (self.rate.value, self.rate.lower(z).low, self.rate.upper(z).high)
-        return Estimate(*(np.where(np.isnan(self.rate.value), np.nan, part) for part in limits))
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProxyTally(Tally):
     """Rows of an audit, whose sums over cells are expected numbers.
@@ -74,16 +62,15 @@ class ProxyTally(Tally):
                 p = np.minimum(1.0, self.probabilities @ own.astype(np.float64))
                 self._found[key] = proxy_rate(*parts, p, self.weights)
             found.append(astuple(self._found[key]))
-        return ProxyShare(ProxyRate(*np.array(found).T))
+        return ProxyRate(*np.array(found).T)
 
     def _parts(self, statistic: Statistic) -> tuple[Floats, Floats]:
-        """Whether each row counts as a hit and as a miss of a rate, after scaling it to [0, 1]."""
+        """Whether each row counts as a hit and as a miss of a rate."""
         mask, slope, intercept = (
             np.array(part, np.float64)[self.labels]
             for part in (statistic.mask, statistic.slope, statistic.intercept)
         )
-        start, width = statistic.range
-        hit = (intercept + slope * self.selection - start) / width
+        hit = intercept + slope * self.selection
         return mask * hit, mask * (1 - hit)
 
     def _overall(self, statistic: Statistic, z: float) -> Estimate:
@@ -104,7 +91,7 @@ class ProxyTally(Tally):
         z = critical_value(confidence, number * len(notion.statistics))
         measured, distances = [], []
         for statistic in notion.statistics:
-            rates: ProxyRate = self.share(statistic, family.matrix).rate
+            rates: ProxyRate = self.share(statistic, family.matrix)
             everyone = self._overall(statistic, z)
             found = Measurement(
                 notion.label,

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from evenhand.auditing.audit_text import html_page, page
-from evenhand.auditing.comparison import Comparison, asks, estimate, group_name
-from evenhand.auditing.exclusion import Excluded
-from evenhand.auditing.export import Rows, audit_dict, audit_table, rates_by_group
-from evenhand.auditing.group_rates import Finding, Terms
+from evenhand.auditing.audit_text import blocks, headline
+from evenhand.auditing.comparison import Comparison, group_name
+from evenhand.auditing.figure_tables import Block, FigureTables, cell, plain, values_by_feature
+from evenhand.auditing.group_rates import Excluded, Finding, Rate, Terms
 from evenhand.auditing.impact_ratios import SMALLEST_SHARE, ImpactRatios, impact_ratios
 from evenhand.auditing.reference import ReferenceCounts
 from evenhand.auditing.significance import Significance, significance
 from evenhand.auditing.tally import Tally
-from evenhand.data.tables import Library
+from evenhand.data.checks import check_choice
+from evenhand.data.tables import Library, make_table
 from evenhand.display.notebook import MOST_ROWS, inline_svg
 from evenhand.display.text import show
+from evenhand.groups.groups import GroupName
+
+_NUMBERS = ("value", "low", "high", "tolerance")
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "comparisons": (
+        *("notion", "measure", "groups", "value", "low", "high", "statistic", "group", "reference"),
+        *("tolerance", "verdict", "against", "given", "stratum"),
+    ),
+    "distances": ("notion", "measure", "groups", "statistic", "group", "value", "low", "high", "stratum"),
+    "strata": (
+        *("notion", "measure", "groups", "given", "stratum"),
+        *("value", "low", "high", "statistic", "group"),
+    ),
+}
+_OF_GROUPS = ("groups", "group", "quantity", "value", "low", "high", "note")
+_UNKNOWN = Rate(math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(FigureTables):
     """Result of :func:`evenhand.audit`: rates and disparities of the groups. ``print`` shows it.
 
     Attributes
@@ -56,8 +70,14 @@ class Audit:
     [('sex=F', 2.0), ('sex=M', 1.0)]
     >>> round(found["demographic parity"].value, 3)
     0.167
+    >>> print(found.to_frame(backend="pandas").head(3)[["group", "quantity", "value"]].to_string())
+          group        quantity  value
+    0  everyone            rows    6.0
+    1  everyone        selected    3.0
+    2  everyone  selection rate    0.5
     """
 
+    _tables: ClassVar = dict.fromkeys(("groups", *_COLUMNS))
     terms: Terms
     groups: tuple[Finding, ...]
     comparisons: tuple[Comparison, ...]
@@ -81,16 +101,21 @@ class Audit:
         raise KeyError(f"no comparison by {notion!r} in this audit; there are {known}")
 
     def __repr__(self) -> str:
-        everyone, first = self.groups[0], self.comparisons[0]
+        everyone = self.groups[0]
         rows = "rows" if everyone.rows is None else f"{everyone.rows:,.0f} rows"
-        colon = ":" if first.against == "bound" else ""
-        found = f"{asks(first)}{colon} {estimate(first.value, first.low, first.high)}"
-        verdict = "" if first.tolerance is None else f", {first.verdict}"
-        return f"<Audit of {rows} by {', '.join(map(show, self.terms.features))}: {found}{verdict}>"
+        return f"<Audit of {rows} by {', '.join(map(show, self.terms.features))}: {self.comparisons[0]}>"
+
+    @property
+    def _headline(self) -> str:  # type: ignore[override]
+        return headline(self)
+
+    def blocks(self) -> Iterator[Block]:
+        """Counts and rates of each group, changes, and disparities as text."""
+        return blocks(self)
 
     def _repr_html_(self) -> str:
-        """The tables of the text, and a chart of the rates."""
-        return html_page(self) + (inline_svg(self.plot) if any(group.rates for group in self.groups) else "")
+        chart = inline_svg(self.plot) if any(group.rates for group in self.groups) else ""
+        return super()._repr_html_() + chart
 
     def plot(self) -> Any:
         """Chart of the rates of each group; of several actions, their shares, stacked.
@@ -112,9 +137,6 @@ class Audit:
             return actions_chart(records, max_groups=MOST_ROWS)
         return rates_chart(records, confidence=self.terms.confidence, max_groups=MOST_ROWS)
 
-    def __str__(self) -> str:
-        return page(self)
-
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python objects, ready for JSON. Undefined values are None.
 
@@ -133,8 +155,8 @@ class Audit:
     def impact_ratios(
         self,
         *,
-        date: str | datetime.date | None = None,
-        source: str | None = None,
+        date: object = None,
+        source: object = None,
         min_share: float = SMALLEST_SHARE,
     ) -> ImpactRatios:
         """The bias-audit tables of New York City's Local Law 144 (6 RCNY 5-301).
@@ -150,7 +172,7 @@ class Audit:
 
         Parameters
         ----------
-        date, source : str, default=None
+        date, source : str or what prints as one, default=None
             Date and source of the data, for the summary. A date may be a ``datetime.date``.
         min_share : float, default=0.02
             Categories with a smaller share of the people in a table are left out of its ratios; their numbers
@@ -166,8 +188,8 @@ class Audit:
         >>> from evenhand import audit
         >>> decisions = [1] * 30 + [0] * 30 + [1] * 20 + [0] * 60
         >>> found = audit(None, decisions, {"sex": ["M"] * 60 + ["F"] * 80})
-        >>> [table] = found.impact_ratios(date="2026", source="applications").tables
-        >>> [(str(one.group), one.applicants, one.selected, one.ratio) for one in table.categories]
+        >>> ratios = found.impact_ratios(date="2026", source="applications")
+        >>> [(str(one.group), one.applicants, one.selected, one.ratio) for one in ratios.categories]
         [('sex=F', 80, 20, 0.5), ('sex=M', 60, 30, 1.0)]
         """
         return impact_ratios(self, date=date, source=source, min_share=min_share)
@@ -208,26 +230,6 @@ class Audit:
         """
         return significance(self, ratio=ratio, level=level, difference=difference)
 
-    def to_html(
-        self, path: str | os.PathLike[str], *, title: str = "Audit", impact_ratios: ImpactRatios | None = None
-    ) -> Path:
-        """Write an HTML page that needs no network; see :func:`evenhand.write_report`.
-
-        Parameters
-        ----------
-        path : path
-        title : str, default="Audit"
-        impact_ratios : ImpactRatios, default=None
-            For a section with the tables of Local Law 144.
-
-        Returns
-        -------
-        Path
-        """
-        from evenhand import write_report  # noqa: PLC0415  (the report builds on audits)
-
-        return write_report(path, self, title=title, impact_ratios=impact_ratios)
-
     @property
     def by_group(self) -> Any:
         """Rates with one row per group and one column per rate, as fairlearn's ``MetricFrame.by_group``.
@@ -242,32 +244,92 @@ class Audit:
         >>> found["selection rate"].to_list()
         [0.5, 1.0]
         """
-        return rates_by_group(self)
+        rows = [
+            dict(zip(map(show, group.group.features), map(show, group.group.values), strict=True))
+            | {name: (rate or _UNKNOWN).value for name, rate in _quantities(group, self.terms)}
+            for group in self.groups
+            if group.kind == self.groups[-1].kind
+        ]
+        quantities = {name for name, _ in _quantities(self.groups[0], self.terms)}
+        return make_table(rows, numbers=quantities, library=self.library)
 
-    def to_frame(self, what: Rows = "groups", *, backend: Library | None = None) -> Any:
-        """Results as a tidy table.
+    def _columns(self, what: str) -> dict[str, Any]:
+        check_choice("what", what, tuple(self._tables))
+        names = _COLUMNS.get(what) or (
+            *_OF_GROUPS[:2],
+            *_feature_columns(self.terms).values(),
+            *_OF_GROUPS[2:],
+        )
+        return {name: "float" if name in _NUMBERS else "str" for name in names}
 
-        Parameters
-        ----------
-        what : {"groups", "comparisons", "distances", "strata"}, default="groups"
-            One row per group and quantity; per comparison; per comparison and group; or per comparison and
-            stratum, with that of all rows together.
-        backend : {"pandas", "polars", "pyarrow"}, default=None
-            The library of the table. None stands for that of the tables that were audited, or else pandas
-            or polars, whichever is installed.
+    def records(self, what: str = "groups") -> list[dict[str, Any]]:
+        """The rows of a table; see :meth:`to_frame`."""
+        every = self.comparisons
+        if what == "groups":
+            return list(_group_rows(self))
+        if what == "comparisons":
+            return [_row(what, found) for found in every]
+        if what == "distances":
+            return [_row(what, part, found) for found in every for part in found.distances]
+        return [
+            _row(what, replace(part, given=found.given)) | {"stratum": str(part.stratum or "all together")}
+            for found in every
+            for part in (found.aggregate, *found.strata)
+            if part is not None
+        ]
 
-        Returns
-        -------
-        table
 
-        Examples
-        --------
-        >>> from evenhand import audit
-        >>> found = audit(None, [1, 0, 1, 1], {"sex": ["F", "F", "M", "M"]})
-        >>> print(found.to_frame(backend="pandas").head(3)[["group", "quantity", "value"]].to_string())
-              group        quantity  value
-        0  everyone            rows   4.00
-        1  everyone        selected   3.00
-        2  everyone  selection rate   0.75
-        """
-        return audit_table(self, what, backend or self.library)
+def audit_dict(audit: Audit, name: Callable[[GroupName], Any] = values_by_feature) -> dict[str, Any]:
+    """Everything as plain Python objects; see :meth:`evenhand.auditing.result.Audit.to_dict`."""
+    parts = {"groups": audit.groups, "comparisons": audit.comparisons, "excluded": audit.excluded}
+    found: dict[str, Any] = plain({**vars(audit.terms), **parts}, name)
+    return found
+
+
+def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None]]:
+    """Everything that is reported about a group, by name; None if it is suppressed."""
+
+    def exactly(number: float | None) -> Rate | None:
+        return None if number is None else Rate(number, math.nan, math.nan)
+
+    yield "rows", exactly(group.rows)
+    if terms.labelled:
+        yield "positives", exactly(group.positives)
+    if not terms.actions:
+        yield "selected", exactly(group.selected)
+    for name in terms.rates:
+        yield name, group.rates.get(name)
+    if group.change is not None:
+        for part in ("up", "down", "unchanged"):
+            yield f"rows {part}", exactly(getattr(group.change, part))
+        for name, rate in group.change.rates.items():
+            yield f"change of {name}", rate
+
+
+def _feature_columns(terms: Terms) -> dict[str, str]:
+    """The columns of the sensitive features in the table of groups."""
+    columns: dict[str, str] = {}
+    for name in terms.features:
+        column = show(name)
+        while column in (*_OF_GROUPS, *columns.values()):
+            column += " (feature)"
+        columns[name] = column
+    return columns
+
+
+def _group_rows(audit: Audit) -> Iterator[dict[str, Any]]:
+    terms, columns = audit.terms, _feature_columns(audit.terms)
+    for group in audit.groups:
+        values = dict(zip(group.group.features, group.group.values, strict=True))
+        who = {columns[name]: show(values[name]) if name in values else None for name in terms.features}
+        for quantity, found in _quantities(group, terms):
+            about = {"groups": group.kind, "group": group_name(group.group), **who, "quantity": quantity}
+            yield {**about, **vars(found or _UNKNOWN), "note": "left out" if found is None else None}
+
+
+def _row(what: str, *sources: Any) -> dict[str, Any]:
+    """Attributes as cells of a table, each of the first source that has it."""
+    return {
+        name: cell(next(getattr(one, name) for one in sources if hasattr(one, name)))
+        for name in _COLUMNS[what]
+    }

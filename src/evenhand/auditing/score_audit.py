@@ -24,6 +24,7 @@ from evenhand.guarantee.intervals import critical_value, wilson
 from evenhand.requirements.rates import ArgumentNames, read_rows
 
 _BINS = 10
+_POINTS = 101
 _LARGEST = 1e100
 """Squares and sums of larger scores may overflow."""
 Floats = NDArray[np.float64]
@@ -269,10 +270,12 @@ def _calibration(group: GroupName, own: _Rows, edges: Floats, confidence: float)
 
 
 def _curve(group: GroupName, own: _Rows) -> Iterator[RocPoint]:
-    """Points of the ROC curve, if the group has both labels."""
+    """Points of the ROC curve at falling cut-offs, at most about `_POINTS`, if the group has both labels."""
     if own.positive.any() and not own.positive.all():
-        false, true = roc_points(own.scores, own.positive)
-        yield from (RocPoint(group, *point) for point in zip(false.tolist(), true.tolist(), strict=True))
+        false, true, _ = roc_curve(own.positive, own.scores, drop_intermediate=False)
+        chosen = np.unique(np.linspace(0, len(false) - 1, _POINTS).round().astype(int))
+        for k in chosen:
+            yield RocPoint(group, float(false[k]), float(true[k]))
 
 
 def auc_of(scores: Floats, positive: NDArray[np.bool_]) -> tuple[float, float]:
@@ -328,16 +331,3 @@ def standardized_difference(first: Floats, second: Floats, everyone: Floats) -> 
     if not len(first) or not len(second) or everyone.min() == everyone.max():
         return math.nan
     return float((first.mean() - second.mean()) / everyone.std())
-
-
-def roc_points(scores: Floats, positive: NDArray[np.bool_], most: int = 101) -> tuple[Floats, Floats]:
-    """False- and true-positive rates at falling cut-offs, from (0, 0) to (1, 1); at most about `most`.
-
-    Examples
-    --------
-    >>> roc_points(np.array([1.0, 2, 2, 3]), np.array([False, False, True, True]))
-    (array([0. , 0. , 0.5, 1. ]), array([0. , 0.5, 1. , 1. ]))
-    """
-    false, true, _ = roc_curve(positive, scores, drop_intermediate=False)
-    chosen = np.unique(np.linspace(0, len(false) - 1, most).round().astype(int))
-    return false[chosen], true[chosen]

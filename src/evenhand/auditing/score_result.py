@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from evenhand.auditing.comparison import group_name
-from evenhand.auditing.figure_tables import FigureTables, lines_of
+from evenhand.auditing.figure_tables import Block, FigureTables, lines_of
 from evenhand.data.checks import check_choice
 from evenhand.data.tables import Library
 from evenhand.display.notebook import inline_svg
@@ -205,8 +205,8 @@ class ScoreAudit(FigureTables):
             found.append(f"{self.excluded:,} rows lack a sensitive value and are left out.")
         return found
 
-    def blocks(self) -> Iterator[list[list[str]]]:
-        """The tables as text, each with its headings first."""
+    def blocks(self) -> Iterator[Block]:
+        """The tables as text."""
         absent = () if self.probabilities else ("residual SMD", "calibration error")
         for columns in (_LEVELS, _RANKS) if self.labelled else (_LEVELS,):
             shown = {name: part for name, part in columns.items() if name not in absent}
@@ -215,7 +215,7 @@ class ScoreAudit(FigureTables):
             for one, line in zip(self.groups, lines[1:], strict=True):
                 for k in alone if one.reference is None else ():  # everyone, and the reference
                     line[k] = "reference" if one.group.features and k == alone[-1] else ""
-            yield lines
+            yield Block(lines)
 
     def __repr__(self) -> str:
         return f"<ScoreAudit of {self.groups[0].rows:,} rows in {len(self.groups) - 1:,} groups>"
@@ -223,16 +223,12 @@ class ScoreAudit(FigureTables):
     def _repr_html_(self) -> str:
         return super()._repr_html_() + (inline_svg(self.plot) if self.cut_offs else "")
 
-    def plot(
-        self, what: Literal["cut-offs", "calibration", "roc"] = "cut-offs", *, max_groups: int = 6
-    ) -> Any:
-        """Chart of impact ratios by cut-off, calibration by group, or ROC curves by group.
+    def plot(self, what: Literal["cut-offs", "calibration", "roc"] = "cut-offs") -> Any:
+        """Chart of impact ratios by cut-off, calibration by group, or ROC curves, of the six largest groups.
 
         Parameters
         ----------
         what : {"cut-offs", "calibration", "roc"}, default="cut-offs"
-        max_groups : int, default=6
-            The largest groups are drawn.
 
         Returns
         -------
@@ -249,5 +245,5 @@ class ScoreAudit(FigureTables):
         if not records:
             raise InputError(f"there is nothing to draw for {what!r}: {_NEEDS[what]}.")
         if what == "calibration":
-            return calibration_chart(records, confidence=self.confidence, max_groups=max_groups)
-        return (roc_chart if what == "roc" else cut_off_chart)(records, max_groups=max_groups)
+            return calibration_chart(records, confidence=self.confidence)
+        return (roc_chart if what == "roc" else cut_off_chart)(records)

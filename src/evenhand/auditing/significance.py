@@ -19,7 +19,7 @@ from evenhand.auditing.association_tests import (
     standard_deviations,
     telling,
 )
-from evenhand.auditing.figure_tables import FigureTables, lines_of, values_of
+from evenhand.auditing.figure_tables import Block, FigureTables, lines_of, values_of
 from evenhand.auditing.group_rates import refuse_uncounted
 from evenhand.auditing.reference import ReferenceCounts, impact_ratio
 from evenhand.data.checks import check_fraction, check_number
@@ -179,8 +179,8 @@ class Significance(FigureTables):
             found.append(f"{self.excluded:,} rows lack a sensitive value and are not in the tests.")
         return found
 
-    def blocks(self) -> Iterator[list[list[str]]]:
-        """The tables as text, each with its headings first."""
+    def blocks(self) -> Iterator[Block]:
+        """The tables as text."""
         flags = {
             f"ratio < {self.ratio:g}": ("practical", "flag"),
             f"p < {self.level:g}": ("statistical", "flag"),
@@ -192,10 +192,10 @@ class Significance(FigureTables):
             tests = [(values_of(one.group), one) for one in self.tests if one.reference == reference]
             head, *lines = lines_of(title, _RATES, tests)
             numbers = [f"{base['rows']:,}", f"{base['selected']:,}", f"{base['selected'] / base['rows']:.3f}"]
-            yield [head, [values_of(reference), *numbers, "", "reference", ""], *lines]
-            yield lines_of(title, _TESTS | flags, tests)
+            yield Block([head, [values_of(reference), *numbers, "", "reference", ""], *lines])
+            yield Block(lines_of(title, _TESTS | flags, tests))
             if self.given:
-                yield lines_of(title, _STRATA, tests)
+                yield Block(lines_of(title, _STRATA, tests))
 
     def __repr__(self) -> str:
         against = "; ".join(map(str, self.references))

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.comparison import Comparison, Distance, judged
+from evenhand.auditing.comparison import Comparison, judged
 from evenhand.auditing.group_rates import Finding, reported_groups
-from evenhand.auditing.tally import Tally, cross_tabulate
+from evenhand.auditing.tally import Tally
 from evenhand.groups.groups import GroupName
 from evenhand.requirements.statistic import SELECTION
 
@@ -26,49 +26,26 @@ _EXACT = 1e-8
 
 @dataclass(frozen=True)
 class Shown:
-    """The groups that are shown, by what is shown.
-
-    Attributes
-    ----------
-    selection : set of GroupName
-        Groups whose selection rate is shown.
-    labels : set of GroupName
-        Groups that are shown with everything that depends on the label.
-    changes : set of GroupName
-        Groups whose changes are shown; `labels` if there are none.
-    """
+    """The groups that are shown: with their selection rate, and with everything that depends on the label."""
 
     selection: set[GroupName]
     labels: set[GroupName]
-    changes: set[GroupName]
 
-    def includes(self, found: Comparison, group: GroupName | None, statistic: str | None) -> bool:
-        """Whether a statistic of a group is shown, or its change."""
-        if group is None:
-            return True
-        if found.against == "reference":
-            return group in self.changes
-        return group in (self.selection if statistic == SELECTION.name else self.labels)
+    def includes(self, group: GroupName | None, statistic: str | None) -> bool:
+        """Whether a statistic of a group is shown."""
+        return group is None or group in (self.selection if statistic == SELECTION.name else self.labels)
 
 
 def published(found: Comparison, shown: Shown) -> Comparison:
-    """A comparison without the groups that are not shown.
-
-    Of a notion, figures that depend on them are rounded. The rate of a small group with its interval would
-    reveal its counts, so those of a bound are about the groups that are shown, and only the verdict is about
-    all of them.
-    """
-    kept = tuple(part for part in found.distances if shown.includes(found, part.group, part.statistic))
-    complete = len(kept) == len(found.distances)
-    if found.against in ("bound", "reference"):
-        return replace(found if complete else _of_groups(found, kept), undefined=(), distances=kept)
+    """A comparison without the groups that are not shown; figures that depend on them are rounded."""
+    kept = tuple(part for part in found.distances if shown.includes(part.group, part.statistic))
     group_shown, reference_shown = (
-        shown.includes(found, group, found.statistic) for group in (found.group, found.reference)
+        shown.includes(group, found.statistic) for group in (found.group, found.reference)
     )
     value, low, high = found.value, found.low, found.high
     if not (group_shown and reference_shown):
         value = round(value, 2)
-    if not complete:
+    if len(kept) < len(found.distances):
         low, high = math.floor(100 * low) / 100, math.ceil(100 * high) / 100
         if found.against == "groups":  # each distance involves the highest rate, which may be hidden
             kept = ()
@@ -86,27 +63,15 @@ def published(found: Comparison, shown: Shown) -> Comparison:
     )
 
 
-def _of_groups(found: Comparison, kept: tuple[Distance, ...]) -> Comparison:
-    """The lowest or the highest rate of some groups, with the verdict about all."""
-    known = [part for part in kept if not math.isnan(part.value)]
-    if not known:
-        return replace(found, value=math.nan, low=math.nan, high=math.nan, group=None)
-    end = min if found.measure == "at least" else max
-    worst = end(known, key=lambda part: part.value)
-    low, high = end(part.low for part in known), end(part.high for part in known)
-    return replace(found, value=worst.value, low=low, high=high, group=worst.group)
-
-
 def hide_small(
     counted: Tally, findings: tuple[Finding, ...], min_count: float
 ) -> tuple[tuple[Finding, ...], Shown]:
     """Leave out small counts and everything that would reveal them.
 
     What is shown of a group depends on its counts, in steps: the rows, if there are enough; the selection
-    rate, if enough are selected and enough are not; everything that depends on the label, if there are enough
-    true and false positives and negatives; and changes, if enough of each kind changed and enough did not. At
-    each step further groups are hidden until no small count can be computed by adding and subtracting what
-    is shown.
+    rate, if enough are selected and enough are not; and everything that depends on the label, if there are
+    enough true and false positives and negatives. At each step further groups are hidden until no small count
+    can be computed by adding and subtracting what is shown.
 
     Returns
     -------
@@ -125,41 +90,29 @@ def hide_small(
     for cells in _cells(counted):
         shown = shareable(every, families, cells, min_count, allowed=shown)
         steps.append(shown[: len(family.names)])
-    rows, selection, labels = steps[:3]
-    changes = steps[-1]
-    found = tuple(
-        _suppress(finding, rows=rows[k], selection=selection[k], labels=labels[k], changes=changes[k])
-        for k, finding in enumerate(findings)
-    )
-    names = [{name for name, kept in zip(family.names, step, strict=True) if kept} for step in steps]
-    return found, Shown(names[1], names[2], names[-1])
+    found = tuple(_suppress(finding, *kept) for finding, *kept in zip(findings, *steps, strict=True))
+    names = [{name for name, kept in zip(family.names, step, strict=True) if kept} for step in steps[1:]]
+    return found, Shown(*names)
 
 
 def _cells(counted: Tally) -> Iterator[NDArray[np.float64]]:
     """The counts that each step of `hide_small` would show, shape (M, kinds)."""
     rows, selected = counted.rows.sum(axis=1), counted.selected.sum(axis=1)
     yield rows[:, None]
-    yield np.stack([selected, rows - selected], axis=1)
+    decided = np.stack([selected, rows - selected], axis=1)
+    yield decided
     four = np.concatenate([counted.selected, counted.rows - counted.selected], axis=1)
-    yield four if counted.labelled else np.stack([selected, rows - selected], axis=1)
-    if counted.compared:
-        table = cross_tabulate(counted.sums[0])
-        if not counted.labelled:
-            table = table[..., :1]
-        yield table.transpose(1, 0, 2).reshape(len(rows), -1)
+    yield four if counted.labelled else decided
 
 
-def _suppress(finding: Finding, *, rows: bool, selection: bool, labels: bool, changes: bool) -> Finding:
+def _suppress(finding: Finding, rows: bool, selection: bool, labels: bool) -> Finding:
     shown = {name: selection if name == SELECTION.name else labels for name in finding.rates}
-    complete = labels and (changes or finding.change is None)
     return replace(
         finding,
         rows=finding.rows if rows else None,
         selected=finding.selected if selection else None,
         positives=finding.positives if labels else None,
         rates={name: rate for name, rate in finding.rates.items() if shown[name]},
-        change=finding.change if changes else None,
-        suppressed=not complete,
     )
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from textwrap import fill
 
 import evenhand as eh
-from evenhand.auditing.audit_text import aligned
 from evenhand.auditing.comparison import Comparison, estimate
 from evenhand.auditing.group_rates import Rate
 from evenhand.auditing.result import Audit
 from evenhand.data.features import random_split
+from evenhand.display.notebook import aligned
 from evenhand.display.progress import waiting
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName

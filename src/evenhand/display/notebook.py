@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 from evenhand.display.text import show
@@ -18,7 +18,6 @@ def html_table(
     *,
     caption: str = "",
     most: int | None = MOST_ROWS,
-    one_line: bool = False,
 ) -> str:
     """An HTML table of the first rows, with the number of those left out.
 
@@ -30,8 +29,6 @@ def html_table(
     caption : str, default=""
     most : int or None, default=12
         Number of rows to show; None shows all.
-    one_line : bool, default=False
-        Whether cells are never broken, so that each row is one line high.
 
     Returns
     -------
@@ -51,8 +48,7 @@ def html_table(
     above = f"<caption>{html.escape(show(caption))}</caption>" if caption else ""
     left_out = 0 if most is None else len(escaped) - most
     below = f"<p>and {left_out:,} more</p>" if left_out > 0 else ""
-    style = ' style="white-space: nowrap"' if one_line else ""
-    return f"<table{style}>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
 def text_table(
@@ -69,14 +65,28 @@ def text_table(
     M       7
     """
     cells = [[show(str(cell)) for cell in row] for row in rows]
-    columns = []
-    for column in zip(headings, *cells[:most], strict=True):
-        width = max(map(len, column))
-        numbers = all(cell[:1] in "+-.0123456789" for cell in column[1:])
-        columns.append([cell.rjust(width) if numbers else cell.ljust(width) for cell in column])
-    lines = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+    columns = enumerate(zip(*cells[:most], strict=True))
+    text = {k for k, column in columns if not all(cell[:1] in "+-.0123456789" for cell in column)}
+    lines = aligned([headings, *cells[:most]], text=text)
     more = [f"and {len(cells) - most:,} more"] if len(cells) > most else []
     return "\n".join([*([caption] if caption else []), *lines, *more])
+
+
+def aligned(lines: Sequence[Sequence[str]], *, text: Container[int] = (0,)) -> list[str]:
+    r"""Lines with aligned columns, two spaces apart: those with places in `text` are text, others numbers.
+
+    Examples
+    --------
+    >>> print(*aligned([["group", "rows"], ["sex=F", "12"], ["sex=M", "1,024"]]), sep="\n")
+    group   rows
+    sex=F     12
+    sex=M  1,024
+    """
+    columns = []
+    for k, column in enumerate(zip(*lines, strict=True)):
+        width = max(map(len, column))
+        columns.append([cell.ljust(width) if k in text else cell.rjust(width) for cell in column])
+    return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
 
 
 def inline_svg(draw: Callable[[], Any]) -> str:
@@ -90,8 +100,6 @@ def inline_svg(draw: Callable[[], Any]) -> str:
 class ShownAsTable:
     """What is shown as a short table; subclasses say which, by `_table`."""
 
-    _one_line = False
-
     def _table(self) -> tuple[str, Sequence[str], Iterable[Sequence[object]]]:
         """Caption, headings and rows."""
         raise NotImplementedError
@@ -102,4 +110,4 @@ class ShownAsTable:
 
     def _repr_html_(self) -> str:
         caption, headings, rows = self._table()
-        return html_table(headings, rows, caption=caption, one_line=self._one_line)
+        return html_table(headings, rows, caption=caption)

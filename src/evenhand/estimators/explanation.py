@@ -135,8 +135,6 @@ class Explanation:
 class Explanations(ShownAsTable, Results[Explanation]):
     """One explanation per row; ``to_frame()`` is the whole table, with both sentences of each row."""
 
-    _one_line = True
-
     def _table(self) -> tuple[str, Sequence[str], list[tuple[str, ...]]]:
         outcome = self._rows[0].outcome if self._rows else ""
         columns: dict[str, list[str]] = {

@@ -60,6 +60,11 @@ class ProxyRate:
         """The upper bound, with the limits of its sampling error."""
         return wilson(self.high, self.high_size, z)
 
+    def estimate(self, z: float) -> Estimate:
+        """The rate between the limits of both bounds; undefined where it is."""
+        limits = (self.value, self.lower(z).low, self.upper(z).high)
+        return Estimate(*(np.where(np.isnan(self.value), np.nan, part) for part in limits))
+
 
 def proxy_rate(hit: Floats, miss: Floats, p: Floats, weights: Floats, seed: int = 0) -> ProxyRate:
     """A rate of a group that is known by probabilities.

@@ -16,7 +16,7 @@ import numpy as np
 
 from evenhand._atomic import written_at_once
 from evenhand.auditing.comparison import group_name
-from evenhand.auditing.figure_tables import FigureTables, figure, lines_of
+from evenhand.auditing.figure_tables import Block, FigureTables, figure, lines_of
 from evenhand.data.tables import Library
 from evenhand.display.notebook import html_table, inline_svg
 from evenhand.display.text import show
@@ -258,16 +258,16 @@ class Alternatives(FigureTables):
             )
         return [*found, *self.missing, "These are statistics and no legal opinion: check with counsel."]
 
-    def blocks(self) -> Iterator[list[list[str]]]:
-        """The tables as text, each with its headings first."""
+    def blocks(self) -> Iterator[Block]:
+        """The tables as text."""
         for columns in (_TABLE, _RANKS):
-            yield lines_of("model", columns, [(one.name, one) for one in self.candidates])
+            yield Block(lines_of("model", columns, [(one.name, one) for one in self.candidates]))
         for name in dict.fromkeys([self.candidates[0].name, self.chosen or self.candidates[0].name]):
             own = [one for one in self.groups if one.candidate == name]
             head, *lines = lines_of(f"{name}: group", _GROUPS, [(group_name(one.group), one) for one in own])
             for one, line in zip(own, lines, strict=True):
                 line[3:7] = ["reference", "", "", ""] if one.group == one.reference else line[3:7]
-            yield [head, *lines]
+            yield Block([head, *lines])
 
     def __repr__(self) -> str:
         tried = len(self.candidates) - 1

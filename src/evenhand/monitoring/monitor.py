@@ -73,8 +73,6 @@ class Monitor(ShownAsTable):
     ('sex=F', 0.0, 'within 0.1', 'violated')
     """
 
-    _one_line = True
-
     def __init__(
         self,
         constraint: Constraint,

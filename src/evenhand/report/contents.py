@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, group_name
-from evenhand.auditing.exclusion import Excluded
-from evenhand.auditing.export import audit_dict, plain
+from evenhand.auditing.figure_tables import plain
+from evenhand.auditing.group_rates import Excluded
 from evenhand.auditing.impact_ratios import ImpactRatios
-from evenhand.auditing.result import Audit
+from evenhand.auditing.result import Audit, audit_dict
 from evenhand.auditing.tally import REPORTED
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.postprocess import FairPostprocessor
@@ -102,7 +102,7 @@ def contents(
         "excluded": audit.excluded and str(audit.excluded),
         "impact_ratios": impact_ratios
         and {
-            "tables": [{"headings": head, "lines": lines} for head, *lines in impact_ratios.blocks()],
+            "tables": [{"headings": one.lines[0], "lines": one.lines[1:]} for one in impact_ratios.blocks()],
             "notes": impact_ratios.notes(),
         },
         "caveats": _caveats(audit, model),

@@ -13,7 +13,7 @@ import numpy as np
 
 from evenhand.auditing.audit import audit
 from evenhand.auditing.comparison import group_name
-from evenhand.auditing.export import plain
+from evenhand.auditing.figure_tables import plain
 from evenhand.auditing.result import Audit
 from evenhand.auditing.score_audit import audit_scores
 from evenhand.data.features import columns_of

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evenhand.auditing.comparison import Comparison
-from evenhand.auditing.export import plain
-from evenhand.auditing.figure_tables import TablesWithNotes
+from evenhand.auditing.figure_tables import Block, TablesWithNotes, plain
 from evenhand.auditing.group_rates import Finding, Rate, find
 from evenhand.auditing.tally import Tally
 from evenhand.data.tables import Library, make_table
@@ -271,7 +270,7 @@ class Frontier(TablesWithNotes):
         """What varies, if it is a bound."""
         return [] if self.over is None else [f"What varies is the bound: {self.over}."]
 
-    def blocks(self) -> Iterator[list[list[str]]]:
+    def blocks(self) -> Iterator[Block]:
         """The table as text: a few evenly spaced points of each curve, then other classifiers."""
         varied, measured = "tolerance", f"mean {self.measure}"
         if self.over is not None:
@@ -286,7 +285,7 @@ class Frontier(TablesWithNotes):
             numbers = _with_interval(point.measured), _with_interval(point.accuracy), _or_dash(point.price)
             verdict = (point.comparison and point.comparison.verdict) or ""
             lines.append([point.curve, tolerance, _or_dash(point.forecast), *numbers, verdict])
-        yield lines
+        yield Block(lines)
 
     def _repr_html_(self) -> str:
         return super()._repr_html_() + inline_svg(self.plot)

@@ -142,7 +142,7 @@ def audit(
         print_note(f"CSV: {tables.csv}")
     if report is not None:
         with waiting("writing the report"):
-            found.to_html(report, title=f"Audit of {table.name}", impact_ratios=ratios)
+            eh.write_report(report, found, title=f"Audit of {table.name}", impact_ratios=ratios)
         print_note(f"Report: {report}")
     if gate.junit is not None:
         write_junit(gate.junit, found, name=table.name, fail_on=gate.fails_on, tests=more.get("significance"))
@@ -159,7 +159,5 @@ def _print(found: Audit | None, ratios: Any, more: dict[str, Any], *, as_json: b
     else:
         print_result("\n\n".join(str(part) for part in (shown, *more.values()) if part is not None))
     if found is not None and ratios is not None:
-        from evenhand.auditing.comparison import asks, estimate  # noqa: PLC0415  (start-up time)
-
         for one in requested(found):
-            print_note(f"{asks(one)}: {estimate(one.value, one.low, one.high)}, {one.verdict}")
+            print_note(str(one))

@@ -127,7 +127,7 @@ def _settings_of_method(method: str, objective: str, margin: Any, *, randomize: 
 
 
 def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
-    from evenhand.auditing.exclusion import Excluded  # noqa: PLC0415  (start-up time)
+    from evenhand.auditing.group_rates import Excluded  # noqa: PLC0415  (start-up time)
     from evenhand.files.recertify import claimed  # noqa: PLC0415
 
     proof, guarantee = claimed(done.model), done.model.guarantee_
