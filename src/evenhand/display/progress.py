@@ -54,10 +54,8 @@ def waiting(what: str, *, verbose: bool = True) -> Iterator[None]:
     ...     pass
     """
     note(what, verbose=verbose, end="\r")
-    try:
-        yield
-    finally:
-        note(" " * len(what), verbose=verbose, end="\r")
+    yield
+    note(" " * len(what), verbose=verbose, end="\r")
 
 
 def note(text: str, *, verbose: bool, end: str = "\n") -> None:
