@@ -135,6 +135,7 @@ def hostile():
         "certificate_": fair.certificate_,
         "thresholds_": fair.thresholds_,
         "shadow_prices_": fair.shadow_prices_,
+        "comparison": found.comparisons[0],
         "audit": found,
         "explanation": told[0],
         "explanations": told,
@@ -145,7 +146,7 @@ def hostile():
     "name",
     [
         *("groups_", "rates_", "cell_rates", "certificate_"),
-        *("thresholds_", "shadow_prices_", "audit", "explanation", "explanations"),
+        *("thresholds_", "shadow_prices_", "comparison", "audit", "explanation", "explanations"),
     ],
 )
 def test_names_are_escaped_in_html_and_in_text(hostile, name):
@@ -155,7 +156,7 @@ def test_names_are_escaped_in_html_and_in_text(hostile, name):
         assert markup not in page
     assert "\x1b" not in text
     assert "array(" not in text
-    if name in ("groups_", "rates_", "audit"):
+    if name in ("groups_", "rates_", "comparison"):
         assert "&lt;script&gt;" in page
         assert "&lt;b&gt;a&lt;/b&gt;" in page
         assert "group 0" not in page

@@ -19,10 +19,17 @@ def test_nothing_is_shown_unless_verbose(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
-def test_steps_are_counted_in_a_terminal(capsys, monkeypatch):
+def test_a_bar_is_shown_in_a_terminal(capsys, monkeypatch):
     use_terminal(monkeypatch)
+    assert list(track(range(3), what="folds", total=3, verbose=True)) == [0, 1, 2]
+    assert "folds" in capsys.readouterr().err
+
+
+def test_without_rich_a_line_is_printed_per_step(capsys, monkeypatch):
+    use_terminal(monkeypatch)
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
     assert list(track("ab", what="folds", total=2, verbose=True)) == ["a", "b"]
-    assert capsys.readouterr().err == "folds: 1 of 2\rfolds: 2 of 2\n"
+    assert capsys.readouterr().err.splitlines() == ["folds: 1 of 2", "folds: 2 of 2"]
 
 
 def test_waiting_is_shown_in_a_terminal_only(capsys, monkeypatch):
@@ -32,4 +39,8 @@ def test_waiting_is_shown_in_a_terminal_only(capsys, monkeypatch):
     use_terminal(monkeypatch)
     with waiting("drawing"):
         pass
-    assert capsys.readouterr().err == "drawing\r       \r"
+    assert "drawing" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    with waiting("drawing"):
+        pass
+    assert capsys.readouterr().err == ""

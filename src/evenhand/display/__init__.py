@@ -1,1 +1,1 @@
-"""Output besides the HTML report: text, notebook tables and progress."""
+"""Output besides the HTML report: text, notebook tables and progress bars."""

@@ -1,4 +1,4 @@
-"""Progress of long computations: a count in a terminal, nothing when output is piped."""
+"""Progress of long computations: a bar in a terminal, nothing when output is piped."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ T = TypeVar("T")
 
 
 def track(steps: Iterable[T], *, what: str, total: int, verbose: bool) -> Iterator[T]:
-    """Iterate over steps and count them.
+    """Iterate over steps and show the progress.
 
     Parameters
     ----------
     steps : iterable
     what : str
-        What is being done, shown before the count.
+        What is being done, shown beside the bar.
     total : int
         The number of steps.
     verbose : bool
-        Whether to show anything.
+        Whether to show anything. If rich is not installed, a line is printed per step.
 
     Yields
     ------
@@ -33,9 +33,22 @@ def track(steps: Iterable[T], *, what: str, total: int, verbose: bool) -> Iterat
     >>> list(track([1, 2], what="folds", total=2, verbose=False))
     [1, 2]
     """
-    for done, step in enumerate(steps, start=1):
-        note(f"{what}: {done} of {total}", verbose=verbose, end="\n" if done == total else "\r")
-        yield step
+    if not verbose or sys.stderr is None or not sys.stderr.isatty():
+        yield from steps
+        return
+    try:
+        from rich.console import Console  # noqa: PLC0415
+        from rich.progress import Progress  # noqa: PLC0415
+    except ImportError:
+        for done, step in enumerate(steps, start=1):
+            print(f"{what}: {done} of {total}", file=sys.stderr)
+            yield step
+        return
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        for step in steps:
+            bar.advance(task)
+            yield step
 
 
 @contextlib.contextmanager
@@ -53,20 +66,23 @@ def waiting(what: str, *, verbose: bool = True) -> Iterator[None]:
     >>> with waiting("drawing the page"):
     ...     pass
     """
-    note(what, verbose=verbose, end="\r")
-    yield
-    note(" " * len(what), verbose=verbose, end="\r")
+    with contextlib.ExitStack() as shown:
+        if verbose and sys.stderr is not None and sys.stderr.isatty():
+            with contextlib.suppress(ImportError):
+                from rich.console import Console  # noqa: PLC0415
+
+                shown.enter_context(Console(stderr=True).status(what))
+        yield
 
 
-def note(text: str, *, verbose: bool, end: str = "\n") -> None:
-    """Print to the terminal if progress is shown.
+def note(text: str, *, verbose: bool) -> None:
+    """Print a line to the terminal if progress is shown.
 
     Parameters
     ----------
     text : str
     verbose : bool
         Whether to show anything.
-    end : str, default=a line break
     """
     if verbose and sys.stderr is not None and sys.stderr.isatty():
-        print(text, end=end, file=sys.stderr, flush=True)
+        print(text, file=sys.stderr)
