@@ -28,6 +28,7 @@ found = eh.audit(data.y, decisions, data.sensitive, constraint=fair.constraint)
 """
 SHOWN = {
     "Audit": "found",
+    "Comparison": "found.comparisons[0]",
     "Frontier": "curve",
     "GuaranteeResult": "fair.guarantee_",
     "Certificate": "fair.certificate_",

@@ -18,6 +18,7 @@ import numpy as np
 from evenhand.auditing.distances import distances
 from evenhand.auditing.proxy_tally import ProxyTally
 from evenhand.auditing.tally import Tally
+from evenhand.display.notebook import ShownAsTable
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
 from evenhand.groups.strata import nothing_to_compare
@@ -56,7 +57,7 @@ class Distance:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(ShownAsTable):
     """Disparity between the groups by one notion and measure, or a rate and its bound.
 
     Attributes
@@ -133,8 +134,13 @@ class Comparison:
         verdict = "" if self.verdict is None else f", {self.verdict}"
         return f"{asks(self)}: {estimate(self.value, self.low, self.high)}{verdict}"
 
-    def __repr__(self) -> str:
-        return f"<{self}>"
+    def _table(self) -> tuple[str, Sequence[str], list[tuple[str, str, str]]]:
+        lines = []
+        for one in self.distances:
+            stratum = "" if one.stratum is None else f" given {one.stratum}"
+            number = estimate(one.value, one.low, one.high)
+            lines.append((group_name(one.group) + stratum, one.statistic, number))
+        return str(self), ["group", "statistic", "value [interval]"], lines
 
 
 def estimate(value: float, low: float, high: float) -> str:
