@@ -195,8 +195,10 @@ def test_shadow_prices_are_the_slope_of_the_curve():
     assert a.price == pytest.approx(0.02 * sum(a.prices.values()))
     assert a.binding()
     prices = BLIND.price_records()
-    assert {row["group"] for row in prices} <= {f"A1={i}, A2={j}" for i in (0, 1) for j in (0, 1)}
-    assert all(row["price"] > 0 for row in prices)
+    assert {row["group"] for row in prices} == {f"A1={i}, A2={j}" for i in (0, 1) for j in (0, 1)}
+    assert all(row["price"] >= 0 for row in prices)
+    total = sum(row["price"] for row in prices if row["tolerance"] == a.tolerance)
+    assert total == pytest.approx(a.price)
 
 
 def test_blind_aware_and_others_are_on_one_chart():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from itertools import cycle, islice
 from typing import Any, Literal
 
 from evenhand.charts.drawing import ChartType, alt, shown_offline
@@ -20,13 +19,13 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 6], [10, 2, 2, 2, 2
 FONT = "Arial, Liberation Sans, Helvetica, Roboto, DejaVu Sans Condensed, sans-serif"
 """Charts are laid out with the widths of the first; the others are about as wide."""
 
+SHORT = "length(datum.label) > 42 ? slice(datum.label, 0, 27) + '…' + slice(datum.label, -14) : datum.label"
+"""Labels of groups, without the middle part if they are long."""
 
 PAPER, INK, FAINT, GRID = "#ffffff", "#1b1e23", "#5b6068", "#e3e5e8"
 """Background, text, secondary text, and lines behind the data."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#B65A8E", "#9A6A00", "#555555")
 """After Okabe and Ito, made darker where the contrast with the background was too low."""
-DIVERGING = ("#F09A4A", "#f4f4f2", "#66AEDD")
-"""For values below, at and above 0; text on them is legible."""
 _LETTERS = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12}
 _CONFIG = {
     "background": PAPER,
@@ -69,11 +68,8 @@ def line_marks(names: Sequence[str], *channels: str, points: bool = True) -> dic
     """Channels that tell groups apart, with a legend of points, or lines, below the chart."""
     ranges = {"color": COLOURS, "shape": SHAPES, "strokeDash": DASHES}
     symbols = {"symbolStrokeWidth": 0} if points else {"symbolType": "stroke", "symbolStrokeWidth": 2}
-    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, **symbols)
-    return {
-        name: _channel(name, "group", names, islice(cycle(ranges[name]), len(names)), legend)
-        for name in channels
-    }
+    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, labelExpr=SHORT, **symbols)
+    return {name: _channel(name, "group", names, ranges[name], legend) for name in channels}
 
 
 def paired_marks(field: str, kinds: tuple[str, str], *, compared: bool) -> dict[str, Any]:
@@ -176,35 +172,16 @@ def between(rows: Iterable[Row], *keys: str) -> list[float]:
     return [min(found, default=0.0), max(found, default=1.0)]
 
 
-def group_axis(names: Sequence[str], *, gap: float = 0.25, **axis: Any) -> alt.Y:
+def group_axis(names: Sequence[str]) -> alt.Y:
     """A vertical axis with one line per group."""
-    look = {
-        "title": None,
-        "labelLimit": 420,
-        "labelPadding": 8,
-        "ticks": False,
-        "domain": False,
-        "grid": True,
-    }
-    scale = alt.Scale(domain=list(names), paddingInner=gap)
-    return alt.Y("group:N", scale=scale, sort=None, axis=alt.Axis(**look | axis))
+    axis = alt.Axis(
+        title=None, labelExpr=SHORT, labelLimit=420, labelPadding=8, ticks=False, domain=False, grid=True
+    )
+    scale = alt.Scale(domain=list(names), paddingInner=0.25)
+    return alt.Y("group:N", scale=scale, sort=None, axis=axis)
 
 
 def _channel(name: str, field: str, kinds: Iterable[str], values: Iterable[Any], legend: alt.Legend) -> Any:
     scale = alt.Scale(domain=list(kinds), range=list(values))
     channel = getattr(alt, f"{name[0].upper()}{name[1:]}")
     return channel(f"{field}:N", scale=scale, sort=None, legend=legend)
-
-
-def beside(*, gap: int, **encoding: Any) -> alt.Chart:
-    """The ``label`` of each row, to the ``side`` of it that the row names: "left" or "right"."""
-    chart: alt.Chart = (
-        alt.Chart()
-        .mark_text(
-            fontSize=11,
-            align=alt.expr("datum.side == 'left' ? 'right' : 'left'"),
-            dx=alt.expr(f"datum.side == 'left' ? -{gap} : {gap}"),
-        )
-        .encode(text="label:N", **encoding)
-    )
-    return chart

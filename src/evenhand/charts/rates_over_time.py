@@ -63,7 +63,7 @@ def history_chart(
     for name in dict.fromkeys(row["statistic"] for row in rows):
         mine = alt.Chart(table(row for row in shown.rows if row["statistic"] == name and known(row, "rate")))
         y = alt.Y("rate:Q", title=name, **numbers(6))
-        words = ["batch:Q", "name:N", *rounded("rate", "low", "high")]
+        words = ["batch:Q", "group:N", *rounded("rate", "low", "high")]
         bands = mine.mark_area(opacity=0.13).encode(x=x, y="low:Q", y2="high:Q", color=marks["color"])
         lines = mine.mark_line(strokeWidth=2, point=True).encode(x=x, y=y, tooltip=words, **marks)
         panels.append(alt.layer(bands, lines, *([rule] if alarm else [])).properties(width=560, height=190))

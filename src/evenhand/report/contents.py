@@ -16,10 +16,10 @@ from evenhand.auditing.tally import REPORTED
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.guarantee.forecast import Expected
-from evenhand.report.model import audit_without, describe, judge_probabilities, rule_records, versions
+from evenhand.report.model import audit_without, describe, judge_probabilities, versions
 from evenhand.report.summary import summary
 from evenhand.requirements.statistic import SELECTION
-from evenhand.tradeoff.frontier import Frontier, Point
+from evenhand.tradeoff.frontier import Frontier
 
 _SMALL = 30
 _LIMITS = ("value", "low", "high")
@@ -244,10 +244,12 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
     known = isinstance(model, FairPostprocessor) and model.access_.knows(model.groups_)
     names = list(dict.fromkeys(point.curve for point in frontier.points))
     own = [name for name in names if frontier.curve(name)[0].aware == known]
-    points = [
-        {**record, **_shown_point(point, frontier.confidence)}
-        for point, record in zip((*frontier.points, *frontier.others), frontier.records(), strict=True)
-    ]
+    points = frontier.records()
+    for record, point in zip(points, (*frontier.points, *frontier.others), strict=True):
+        record["groups"] = [
+            {"name": group_name(one.group), "rows": one.rows, "rates": plain(one.rates)}
+            for one in point.groups(frontier.confidence)[:_MOST_GROUPS]
+        ]
     return {
         "notion": frontier.notions,
         "rows": frontier.n_rows,
@@ -260,21 +262,6 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
         "points": points,
         "prices": frontier.price_records(),
     }
-
-
-def _shown_point(point: Point, confidence: float) -> dict[str, Any]:
-    """Rates of the groups at a point of a frontier, and its rule."""
-    groups = [
-        {
-            "name": group_name(finding.group),
-            "rows": finding.rows,
-            "rates": plain(finding.rates),
-        }
-        for finding in point.groups(confidence)[:_MOST_GROUPS]
-    ]
-    names = [str(name) for name in point.counted.rates.groups.cell_names]
-    rule = None if point.rule is None else rule_records(point.rule, names, aware=point.aware)
-    return {"groups": groups, "rule": rule}
 
 
 def _caveats(audit: Audit, model: FairClassifier | None) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -23,8 +22,6 @@ from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import InputError
 from evenhand.files.recertify import claimed
 from evenhand.optimum.action_rule import ActionRule
-from evenhand.optimum.group_thresholds import group_thresholds
-from evenhand.optimum.rule import Rule
 from evenhand.report.summary import place_in_words
 from evenhand.requirements.bounds import needs_reference
 from evenhand.requirements.constraints import ConstraintName
@@ -60,13 +57,22 @@ def describe(model: FairClassifier) -> dict[str, Any]:
             **{name: getattr(proof, name) for name in _OF_PROOF},
         },
         "prices": None,
-        "rule": None,
+        "thresholds": [
+            {"group": str(name), "threshold": one.threshold, "note": one.note}
+            for name, one in getattr(model, "thresholds_", {}).items()
+        ],
+        "weights": [],
     }
     if isinstance(model, FairPostprocessor):
-        worst, names = model.objective != "risk", [str(name) for name in model.compared_.cell_names]
         if not isinstance(model.objective, Notion):  # otherwise prices are of a distance, not of people
+            worst = model.objective != "risk"
             shown["prices"] = _prices(model.shadow_prices_, in_errors=proof.halved, worst=worst)
-        shown["rule"] = rule_records(model.rule_, names, aware=model.aware is True)
+        if not shown["thresholds"]:
+            table = np.asarray(model.rule_.table, dtype=np.float64).tolist()
+            names = map(str, model.compared_.cell_names)
+            shown["weights"] = [
+                {"group": name, "weights": row} for name, row in zip(names, table, strict=True)
+            ]
     return shown
 
 
@@ -183,20 +189,3 @@ def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool, worst: b
 
 def _is_capacity(name: ConstraintName) -> bool:
     return name.notion == name.statistic == SELECTION.name and not name.group.features
-
-
-def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]:
-    """Thresholds of an attribute-aware rule, or the table W of an attribute-blind one."""
-    table = np.asarray(rule.table, dtype=np.float64)
-    if not aware:
-        weights = [
-            {"group": name, "label": label, "weight": float(table[m, label])}
-            for m, name in enumerate(names)
-            for label in (0, 1)
-        ]
-        return {"kind": "weights", "weights": weights}
-    thresholds = [
-        {"group": name, **{key: value for key, value in asdict(one).items() if key != "steps" or value}}
-        for name, one in zip(names, group_thresholds(rule), strict=True)
-    ]
-    return {"kind": "thresholds", "thresholds": thresholds}

@@ -194,11 +194,7 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
     level, bounds = shown["confidence"], shown["bounds"]
     rates += bounds["rates"]
     yield partial(charts.rates_chart, confidence=level, limits=bounds["limits"]), rates
-    changed = [(group["name"], group["change"]) for group in groups if group.get("change")]
-    yield charts.changed_chart, [{"group": name, **one, "same": one["unchanged"]} for name, one in changed]
-    rule = (shown["model"] or {}).get("rule")
-    if rule is not None:
-        yield getattr(charts, f"{rule['kind']}_chart"), rule[rule["kind"]]
+    yield charts.thresholds_chart, (shown["model"] or {}).get("thresholds", [])
     yield partial(charts.calibration_chart, confidence=level), shown["calibration"]
     frontier = shown["frontier"]
     if frontier is not None:
@@ -208,16 +204,14 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
         for curve in frontier["curves"]:
             title = f"tolerance, {curve}" if len(frontier["curves"]) > 1 else "tolerance"
             draw = partial(charts.prices_chart, x_title=title, measure=frontier["measure"])
-            yield draw, list(_prices(frontier, curve))
+            yield draw, _prices(frontier, curve)
 
 
-def _prices(frontier: Mapping[str, Any], curve: str) -> Iterator[dict[str, Any]]:
-    """Prices of each group and statistic over the tolerances; 0 where it does not bind."""
+def _prices(frontier: Mapping[str, Any], curve: str) -> list[dict[str, Any]]:
+    """Prices of a curve by group, and by statistic if there are several."""
     rows = [row for row in frontier["prices"] if row["curve"] == curve]
     several = len({row["statistic"] for row in rows}) > 1
-    names = [(row["group"] or "everyone") + (f" ({row['statistic']})" if several else "") for row in rows]
-    yield from ({**row, "group": name} for row, name in zip(rows, names, strict=True))
-    for name in dict.fromkeys(names):
-        for point in frontier["points"]:  # at exact parity there is no price
-            if point["kind"] == "curve" and point["curve"] == curve and point["price"] is not None:
-                yield {"group": name, "tolerance": point["tolerance"], "price": 0.0}
+    return [
+        {**row, "group": (row["group"] or "everyone") + (f" ({row['statistic']})" if several else "")}
+        for row in rows
+    ]

@@ -210,13 +210,13 @@ class Frontier(TablesWithNotes):
         return found
 
     def price_records(self) -> list[dict[str, Any]]:
-        """Accuracy gained by what is easier by 0.01, for each binding constraint of each point."""
+        """Accuracy gained by what is easier by 0.01, for each linear constraint; 0 where it does not bind."""
         found = []
         for point in (point for point in self.points if not point._exact):
             where = {"curve": point.curve, "tolerance": point.tolerance}
             for name, price in point.prices.items():
                 what = {"group": str(name.group), "notion": name.notion, "statistic": name.statistic}
-                found += [{**where, **what, "price": 0.02 * price}] if price > _BINDS else []
+                found.append({**where, **what, "price": 0.02 * price if price > _BINDS else 0.0})
         return found
 
     def to_frame(self, *, backend: Library | None = None) -> Any:

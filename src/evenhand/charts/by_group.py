@@ -1,17 +1,18 @@
-"""Charts of decisions by group: rates before and after, and changes."""
+"""Charts with a line for each group: rates before and after, shares of actions, and thresholds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evenhand.charts import look
 from evenhand.charts.drawing import ChartType, alt
-from evenhand.charts.look import beside, group_axis, numbers, rounded, table
+from evenhand.charts.look import between, group_axis, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
 
 _WHEN = ("before", "after")
-_CHANGES, _SIDES = ("newly selected", "no longer selected"), (("right", 1), ("left", -1))
+_KINDS = ("without the requirement", "with it")
 
 
 def rates_chart(
@@ -59,14 +60,15 @@ def rates_chart(
     paired = any(row["when"] == "before" for row in rows)
     everyone = [row for row in rows if row["group"] == "everyone"]
     groups = [row for row in rows if row["group"] != "everyone"] or rows
-    latest = {(row["group"], row["quantity"]): row["value"] for row in rows if row["when"] != "before"}
+    whole = {row["quantity"]: row["value"] for row in everyone if row["when"] != "before"}
 
     def disparity(own: list[Row]) -> float | None:
-        pairs = ((latest.get((own[0]["group"], one)), latest.get(("everyone", one))) for one in quantities)
+        pairs = [(row["value"], whole.get(row["quantity"])) for row in own if row["when"] != "before"]
         return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=None)
 
     def first(own: list[Row]) -> float | None:
-        return latest.get((own[0]["group"], quantities[0]))
+        now = (row for row in own if row["when"] != "before" and row["quantity"] == quantities[0])
+        return next((row["value"] for row in now), None)
 
     shown = shown_groups(groups, order=first, weight=disparity, most=max_groups)
     for row in shown.rows:
@@ -83,7 +85,7 @@ def rates_chart(
         place["yOffset"] = alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)
     marks = look.paired_marks("when", _WHEN, compared=paired)
     dashes = alt.condition("datum.when == 'before'", alt.value([6, 3]), alt.value([1, 0]))
-    words = ["name:N", "quantity:N", "when:N", *rounded("value", "low", "high")]
+    words = ["group:N", "quantity:N", "when:N", *rounded("value", "low", "high")]
 
     def layer(part: str) -> Any:
         return alt.Chart().transform_filter(f"datum.part == '{part}'")
@@ -114,7 +116,7 @@ def rates_chart(
             shown.bars(confidence),
             shown.without("groups nearer to everyone"),
         ),
-        description=" ".join(_rates_sentence(quantity, groups, everyone) for quantity in quantities),
+        description=" ".join(_rates_sentence(quantity, rows) for quantity in quantities),
     )
 
 
@@ -144,10 +146,9 @@ def actions_chart(
     ... ]).description
     'Approve: 0.600 (F) to 0.700 (M). Review: 0.300 (M) to 0.400 (F).'
     """
-    rows = read_records(records, chart="actions_chart", texts=("group", "quantity"), numbers=("value",))
+    rows = read_records(records, ("group", "quantity"), ("value",))
     actions = list(dict.fromkeys(row["quantity"] for row in rows))
     shown = shown_groups(rows, order=lambda own: own[0]["value"], most=max_groups)
-    groups = [row for row in rows if row["group"] != "everyone"] or rows
     legend = alt.Legend(title=None, orient="bottom", columns=4, symbolStrokeWidth=0)
     scale = alt.Scale(domain=actions, range=list(look.COLOURS))
     bars = alt.Chart(table({**row, "rank": actions.index(row["quantity"])} for row in shown.rows))
@@ -156,47 +157,39 @@ def actions_chart(
         y=group_axis(shown.names),
         color=alt.Color("quantity:N", sort=None, scale=scale, legend=legend),
         order="rank:Q",
-        tooltip=["name:N", "quantity:N", *rounded("value")],
+        tooltip=["group:N", "quantity:N", *rounded("value")],
     )
     return look.finished(
         alt.layer(bars).properties(width=560, height=alt.Step(24)),
         title=title,
         subtitle=[shown.without("further groups")],
-        description=" ".join(_rates_sentence(action, groups, []) for action in actions),
+        description=" ".join(_rates_sentence(action, rows) for action in actions),
     )
 
 
-def _rates_sentence(quantity: str, groups: list[Row], everyone: list[Row]) -> str:
-    def now(rows: list[Row]) -> list[Row]:
-        there = [row for row in rows if row["quantity"] == quantity and known(row, "value")]
-        return [row for row in there if row.get("when") != "before"] or there
-
-    found = sorted(now(groups), key=lambda row: row["value"])
+def _rates_sentence(quantity: str, rows: list[Row]) -> str:
+    """The lowest and the highest rate of a group, and that of everyone."""
+    there = [row for row in rows if row["quantity"] == quantity and known(row, "value")]
+    now = [row for row in there if row.get("when") != "before"] or there
+    groups = sorted((row for row in now if row["group"] != "everyone"), key=lambda row: row["value"]) or now
     head = f"{quantity[:1].upper()}{quantity[1:]}"
-    if not found:
+    if not groups:
         return f"{head}: {NO_VALUE}."
-    low, high = found[0], found[-1]
-    whole = "".join(f", everyone {row['value']:.3f}" for row in now(everyone)[:1])
+    low, high = groups[0], groups[-1]
+    whole = "".join(f", everyone {row['value']:.3f}" for row in now if row["group"] == "everyone")
     return f"{head}: {low['value']:.3f} ({low['group']}) to {high['value']:.3f} ({high['group']}){whole}."
 
 
-def changed_chart(
-    records: Iterable[Mapping[str, Any]],
-    *,
-    title: str = "Whose decision changed",
-    max_groups: int = 60,
-) -> ChartType:
-    """Shares of each group that are newly selected and no longer selected.
+def thresholds_chart(records: Iterable[Mapping[str, Any]]) -> ChartType:
+    """The threshold of each group, with and without the requirement.
 
-    Groups are sorted by the difference of the two. Of more than `max_groups`, those with the largest shares
-    are drawn.
+    Groups are sorted by threshold. Of more than `max_groups`, those with the largest shift are drawn. An
+    infinite threshold is written as "no one is selected" or "everyone is selected".
 
     Parameters
     ----------
     records : iterable of mappings
-        ``group`` and the counts ``up`` (selected now, not before), ``down`` (the reverse) and ``same``.
-    title : str, default="Whose decision changed"
-    max_groups : int, default=60
+        ``group``, ``threshold``; optional ``unconstrained``, and ``note``, shown instead of a threshold.
 
     Returns
     -------
@@ -204,62 +197,78 @@ def changed_chart(
 
     Examples
     --------
-    >>> changed_chart([{"group": "F", "up": 12, "down": 3, "same": 85}]).description
-    'Newly selected: at most 12.0 % of a group (F). No longer selected: at most 3.0 % (F).'
+    >>> thresholds_chart([
+    ...     {"group": "F", "threshold": 0.31, "unconstrained": 0.5},
+    ...     {"group": "M", "threshold": 0.62, "unconstrained": 0.5},
+    ... ]).description
+    'The threshold is 0.310 (F) at the lowest and 0.620 (M) at the highest.'
     """
-    keys = ("up", "down", "same")
-    rows = read_records(records, ("group",), keys)
-    for row in rows:
-        people = sum(row[key] for key in keys) if known(row, *keys) else 0
-        row["shares"] = (row["up"] / people, row["down"] / people) if people else None
+    records = list(records)
+    rows = read_records(records, ("group",), ("threshold",), ("unconstrained",))
+    for row, record in zip(rows, records, strict=True):
+        row["note"] = record.get("note") or _in_words(record["threshold"])
+        both = known(row, "threshold", "unconstrained")
+        row["shift"] = row["threshold"] - row["unconstrained"] if both else None
     shown = shown_groups(
         rows,
-        order=lambda own: (found := own[0]["shares"]) and found[0] - found[1],
-        weight=lambda own: (found := own[0]["shares"]) and sum(found),
-        most=max_groups,
+        order=lambda own: own[0]["threshold"],
+        weight=lambda own: None if own[0]["shift"] is None else abs(own[0]["shift"]),
     )
-    parts: list[Row] = []
-    for row in shown.rows:
-        name = {"name": row["name"], "group": row["group"]}
-        if row["shares"] is None:
-            parts.append(name | {"note": NO_VALUE})
-        for share, key, change, (side, sign) in zip(
-            row["shares"] or (), keys, _CHANGES, _SIDES, strict=False
-        ):
-            label = f"{share:.1%} ({row[key]:,.0f})" if row[key] or not any(row["shares"]) else ""
-            bar = {"change": change, "side": side, "at": sign * share, "people": row[key], "label": label}
-            parts.append(name | bar)
-    widest = max((abs(part.get("at", 0.0)) for part in parts), default=0.0) or 0.01
-    axis = alt.Axis(format="%", labelExpr="replace(datum.label, '\u2212', '')", tickCount=8)
-    x = alt.X(
-        "at:Q",
-        stack=None,
-        title="← no longer selected · share of the group · newly selected →",
-        **numbers(8, [-widest, widest], padding=90) | {"axis": axis},
-    )
-    y = group_axis(shown.names, grid=False)
-    colour = alt.Color("change:N", scale=alt.Scale(domain=_CHANGES, range=look.COLOURS[:2]), legend=None)
+    there = sorted((row for row in shown.rows if known(row, "threshold")), key=lambda row: row["threshold"])
+    for row in there:
+        row["label"] = f"{row['threshold']:.3f}"
+        row["side"] = "left" if (row["shift"] or 0.0) < 0 else "right"
+    ends = between([*there, {"threshold": 0.0}, {"threshold": 1.0}], "threshold", "unconstrained")
+    title_x = "threshold on the score P(Y = 1 given the person and the group)"
+    x = alt.X("threshold:Q", title=title_x, **numbers(8, ends, padding=45))
+    y = group_axis(shown.names)
+    words = ["group:N", *rounded("threshold", "unconstrained")]
+    dots = [
+        {**row, "at": row[part], "kind": kind}
+        for part, kind in zip(("unconstrained", "threshold"), _KINDS, strict=True)
+        for row in shown.rows
+        if known(row, part)
+    ]
     layers = [
         alt.Chart()
-        .mark_bar(height={"band": 0.62})
-        .encode(x=x, y=y, color=colour, tooltip=["name:N", "change:N", "people:Q"]),
-        beside(gap=5, x=x, y=y),
-        alt.Chart(table([{"at": 0}])).mark_rule(color=look.INK).encode(x=x),
+        .mark_rule(color=look.FAINT, strokeWidth=1.5)
+        .encode(x=x, x2="unconstrained:Q", y=y)
+        .transform_filter("isValid(datum.threshold) && isValid(datum.unconstrained)"),
+        alt.Chart(table(dots))
+        .mark_point(size=80, strokeWidth=2, opacity=1)
+        .encode(
+            x="at:Q",
+            y=y,
+            tooltip=words,
+            **look.paired_marks("kind", _KINDS, compared=any(known(row, "shift") for row in rows)),
+        ),
+        alt.Chart()
+        .mark_text(
+            fontSize=11,
+            align=alt.expr("datum.side == 'left' ? 'right' : 'left'"),
+            dx=alt.expr("datum.side == 'left' ? -9 : 9"),
+        )
+        .encode(text="label:N", x=x, y=y),
         look.notes(y=y),
     ]
-    sentence, there = f"Changes of decisions: {NO_VALUE}.", [row for row in rows if row["shares"]]
+    sentence = f"Thresholds: {NO_VALUE}."
     if there:
-        up, down = (max(there, key=lambda row: row["shares"][part]) for part in (0, 1))
-        sentence = (
-            f"Newly selected: at most {100 * up['shares'][0]:.1f} % of a group ({up['group']}). "
-            f"No longer selected: at most {100 * down['shares'][1]:.1f} % ({down['group']})."
-        )
+        low, high = (f"{row['threshold']:.3f} ({row['group']})" for row in (there[0], there[-1]))
+        sentence = f"The threshold is {low} at the lowest and {high} at the highest."
     return look.finished(
-        alt.layer(*layers, data=table(parts)).properties(width=540, height=alt.Step(24)),
-        title=title,
+        alt.layer(*layers, data=table(shown.rows)).properties(width=540, height=alt.Step(24)),
+        title="Score that a person needs to be selected",
         subtitle=(
-            "Share of each group, and number of people.",
-            shown.without("groups with fewer changes"),
+            "A person is selected if the score is above the threshold of the group.",
+            shown.without("groups whose threshold moved less"),
         ),
         description=sentence,
     )
+
+
+def _in_words(threshold: float | None) -> str:
+    if threshold is None or math.isnan(threshold):
+        return NO_VALUE
+    if math.isfinite(threshold):
+        return ""
+    return "no one is selected" if threshold > 0 else "everyone is selected"
