@@ -468,8 +468,8 @@ def test_bounds_are_listed_in_plain_words(limited):
     assert "selection rate at least 0.8, among all combinations of A1 and A2" in asked
     selected = int(decided(limited).sum())
     assert f"(95% interval), {selected:,} of 2,000 people" in holds
-    assert "a selection rate of at most 0.3" in holds.lower()
-    assert "demographic parity between groups with a ratio of at least 0.8" in holds
+    assert "selection rate of at most 0.3" in holds.lower()
+    assert "demographic parity with a ratio of at least 0.8" in holds
     [words] = shown["model"]["prices"]["places"]
     price = abs(next(p for name, p in limited.shadow_prices_.items() if not name.group.features))
     assert words == f"One more place among 1,000 people would save {2 * price:.2g} errors among them."
@@ -520,7 +520,6 @@ def test_a_page_of_bounds_alone():
     assert len(shown["comparisons"]) == len(bounds.requirements) + 1 + 3  # both sides of precision; the rule
     page = render(shown)
     assert "change, at least" in page
-    assert {one["quantity"] for one in shown["bounds"]["rates"]} == {"precision"}
 
 
 @pytest.mark.usefixtures("without_charts")
@@ -533,7 +532,7 @@ def test_undefined_rates_are_named_and_have_no_number():
     assert "precision is undefined for sensitive_feature=b." in render(shown)
     nobody = contents(eh.audit(y, [0] * 200, group, constraint=bound, pos_label=1), title="", data="")
     assert (
-        "A precision of at least 0.9 holds on 200 rows: the rate is undefined" in nobody["summary"][1]["text"]
+        "Precision of at least 0.9 holds on 200 rows: the rate is undefined" in nobody["summary"][1]["text"]
     )
 
 

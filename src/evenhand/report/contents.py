@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, group_name
@@ -12,7 +12,6 @@ from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.export import audit_dict, plain
 from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
-from evenhand.auditing.tally import REPORTED
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.guarantee.forecast import Expected
@@ -24,7 +23,6 @@ from evenhand.tradeoff.frontier import Frontier
 _SMALL = 30
 _LIMITS = ("value", "low", "high")
 _MOST_GROUPS = 200
-_MOST_STRATA = 50
 _SAME = 1e-9
 
 
@@ -92,7 +90,6 @@ def contents(
         "small": _SMALL if any(one["small"] for one in groups[:_MOST_GROUPS]) else None,
         "columns": list(earlier),
         "comparisons": [_comparison(one, earlier, expected) for one in found["comparisons"]],
-        "bounds": _bounds(found),
         "model": None if model is None else describe(model),
         "frontier": None if frontier is None else _frontier(frontier, model),
         "calibration": bins,
@@ -178,8 +175,7 @@ def _comparison(
     return {
         **kept,
         "group": name,
-        "strata": list(_strata(found)),
-        "strata_left_out": max(0, len(found["strata"]) - _MOST_STRATA),
+        "strata": _strata(found),
         "statistics": list(statistics) or [found["statistic"] or "rate"],
         "asked": asked,
         "beside": None if asked else _beside(found),
@@ -206,27 +202,12 @@ def _forecast(found: Mapping[str, Any], expected: list[Expected]) -> dict[str, A
     return None
 
 
-def _strata(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The disparity of all rows together, and that of each stratum; of many, the worst."""
-    parts = found["strata"]
-    if len(parts) > _MOST_STRATA:
-        sign = -1.0 if found["measure"] == "difference" else 1.0
-        known = [one for one in parts if one["value"] is not None]
-        parts = sorted(known, key=lambda one: sign * one["value"])[:_MOST_STRATA]
-    for one in filter(None, [found["aggregate"], *parts]):
-        where = one["stratum"] or "all together"
-        yield {"stratum": where, "group": one["group"], **{key: one[key] for key in _LIMITS}}
-
-
-def _bounds(found: Mapping[str, Any]) -> dict[str, Any]:
-    """For the chart of rates: the bounds, and rates that are bounded but not reported for every group."""
-    bounded = [one for one in found["comparisons"] if one["against"] == "bound"]
-    reported = {part.name for part in REPORTED}
-    own = {one["notion"]: one["distances"] for one in bounded if one["statistic"] not in reported}
-    return {
-        "limits": [{"quantity": one["statistic"], "value": one["tolerance"]} for one in bounded],
-        "rates": [{**one, "quantity": one["statistic"]} for parts in own.values() for one in parts],
-    }
+def _strata(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The disparity of all rows together, and that of each stratum."""
+    return [
+        {"stratum": one["stratum"] or "all together", **{key: one[key] for key in ("group", *_LIMITS)}}
+        for one in filter(None, [found["aggregate"], *found["strata"]])
+    ]
 
 
 def _beside(found: Mapping[str, Any]) -> str | None:

@@ -25,7 +25,6 @@ from evenhand.optimum.action_rule import ActionRule
 from evenhand.report.summary import place_in_words
 from evenhand.requirements.bounds import needs_reference
 from evenhand.requirements.constraints import ConstraintName
-from evenhand.requirements.notions import Notion
 from evenhand.requirements.statistic import SELECTION
 
 _BINDS = 1e-9
@@ -64,9 +63,8 @@ def describe(model: FairClassifier) -> dict[str, Any]:
         "weights": [],
     }
     if isinstance(model, FairPostprocessor):
-        if not isinstance(model.objective, Notion):  # otherwise prices are of a distance, not of people
-            worst = model.objective != "risk"
-            shown["prices"] = _prices(model.shadow_prices_, in_errors=proof.halved, worst=worst)
+        if model.objective == "risk":  # otherwise prices are not about people
+            shown["prices"] = _prices(model.shadow_prices_, in_errors=proof.halved)
         if not shown["thresholds"]:
             table = np.asarray(model.rule_.table, dtype=np.float64).tolist()
             names = map(str, model.compared_.cell_names)
@@ -172,7 +170,7 @@ def judge_probabilities(
     return bins, judged
 
 
-def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool, worst: bool) -> dict[str, Any]:
+def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool) -> dict[str, Any]:
     """Shadow prices: of places in words, of all else that binds as what it would gain if easier by 0.01."""
     unit = 2.0 if in_errors else 1.0  # with both costs 1/2, the risk is half the error
     places = [price for name, price in prices.items() if _is_capacity(name)]
@@ -180,8 +178,7 @@ def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool, worst: b
     rows = [{"row": name, "price": 0.01 * unit * price} for name, price in others.items() if price > _BINDS]
     return {
         "of": "accuracy" if in_errors else "risk",
-        "whose": "of the worst group" if worst else "",
-        "places": [place_in_words(unit * price, in_errors=in_errors, worst=worst) for price in places],
+        "places": [place_in_words(unit * price, in_errors=in_errors) for price in places],
         "rows": sorted(rows, key=lambda row: -row["price"]),
         "idle": len(others) - len(rows),
     }

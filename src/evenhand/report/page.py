@@ -191,9 +191,9 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
         for quantity, rate in own.items()
         if rate is not None
     ]
-    level, bounds = shown["confidence"], shown["bounds"]
-    rates += bounds["rates"]
-    yield partial(charts.rates_chart, confidence=level, limits=bounds["limits"]), rates
+    level, bounded = shown["confidence"], [one for one in shown["comparisons"] if one["against"] == "bound"]
+    limits = [{"quantity": one["statistic"], "value": one["tolerance"]} for one in bounded]
+    yield partial(charts.rates_chart, confidence=level, limits=limits), rates
     yield charts.thresholds_chart, (shown["model"] or {}).get("thresholds", [])
     yield partial(charts.calibration_chart, confidence=level), shown["calibration"]
     frontier = shown["frontier"]
