@@ -61,7 +61,7 @@ def actions(groups):
 
 
 def thresholds(groups):
-    return [{"group": g, "threshold": 0.3 + k / 500, "unconstrained": 0.5} for k, g in enumerate(groups)]
+    return [{"group": g, "threshold": 0.3 + k / 500} for k, g in enumerate(groups)]
 
 
 def prices(groups):
@@ -160,8 +160,7 @@ def test_a_missing_number_is_never_drawn_as_zero(make, nothing):
     assert all(row.get(key) is None for row in rows_of(chart) if row.get("group", row.get("curve")) == "X")
     picture = charts.to_svg(chart)
     if make in (rates, thresholds, calibration):
-        words = "no one is selected" if make is thresholds and nothing == math.inf else "no value"
-        assert words in texts(picture)
+        assert "no value" in texts(picture)
 
 
 def test_a_chart_without_numbers_says_so(make):
@@ -344,14 +343,14 @@ def test_groups_that_never_bind_are_only_counted():
     assert charts.prices_chart(records[-1:]).description.startswith("The highest price is 0.0000")
 
 
-def test_thresholds_beyond_0_and_1_widen_the_axis():
-    chart = charts.thresholds_chart(
-        [{"group": "F", "threshold": 1.7}, {"group": "M", "threshold": -math.inf}]
-    )
+def test_thresholds_beyond_0_and_1_widen_the_axis_and_notes_stand_for_others():
+    records = [{"group": "F", "threshold": 1.7}, {"group": "M", "threshold": None, "note": "randomised"}]
+    chart = charts.thresholds_chart(records, unconstrained=0.5)
     ends = chart.to_dict()["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert ends[0] <= 0
     assert ends[1] >= 1.7
-    assert "everyone is selected" in {row["note"] for row in rows_of(chart)}
+    assert {"1.700", "randomised"} <= set(texts(charts.to_svg(chart)))
+    assert "Dashed line: without the requirement." in " ".join(chart.title.subtitle)
 
 
 def test_long_names_are_shortened_in_the_middle_alike_in_all_charts():

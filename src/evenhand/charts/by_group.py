@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,7 +11,6 @@ from evenhand.charts.look import between, group_axis, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
 
 _WHEN = ("before", "after")
-_KINDS = ("without the requirement", "with it")
 
 
 def rates_chart(
@@ -180,16 +178,19 @@ def _rates_sentence(quantity: str, rows: list[Row]) -> str:
     return f"{head}: {low['value']:.3f} ({low['group']}) to {high['value']:.3f} ({high['group']}){whole}."
 
 
-def thresholds_chart(records: Iterable[Mapping[str, Any]]) -> ChartType:
-    """The threshold of each group, with and without the requirement.
+def thresholds_chart(
+    records: Iterable[Mapping[str, Any]], *, unconstrained: float | None = None
+) -> ChartType:
+    """The threshold of each group.
 
-    Groups are sorted by threshold. Of more than `max_groups`, those with the largest shift are drawn. An
-    infinite threshold is written as "no one is selected" or "everyone is selected".
+    Groups are sorted by threshold.
 
     Parameters
     ----------
     records : iterable of mappings
-        ``group``, ``threshold``; optional ``unconstrained``, and ``note``, shown instead of a threshold.
+        ``group``, ``threshold``; optional ``note``, shown where there is no threshold.
+    unconstrained : float, default=None
+        The threshold without the requirement, drawn as a line.
 
     Returns
     -------
@@ -198,77 +199,39 @@ def thresholds_chart(records: Iterable[Mapping[str, Any]]) -> ChartType:
     Examples
     --------
     >>> thresholds_chart([
-    ...     {"group": "F", "threshold": 0.31, "unconstrained": 0.5},
-    ...     {"group": "M", "threshold": 0.62, "unconstrained": 0.5},
-    ... ]).description
+    ...     {"group": "F", "threshold": 0.31},
+    ...     {"group": "M", "threshold": 0.62},
+    ... ], unconstrained=0.5).description
     'The threshold is 0.310 (F) at the lowest and 0.620 (M) at the highest.'
     """
-    records = list(records)
-    rows = read_records(records, ("group",), ("threshold",), ("unconstrained",))
-    for row, record in zip(rows, records, strict=True):
-        row["note"] = record.get("note") or _in_words(record["threshold"])
-        both = known(row, "threshold", "unconstrained")
-        row["shift"] = row["threshold"] - row["unconstrained"] if both else None
-    shown = shown_groups(
-        rows,
-        order=lambda own: own[0]["threshold"],
-        weight=lambda own: None if own[0]["shift"] is None else abs(own[0]["shift"]),
-    )
-    there = sorted((row for row in shown.rows if known(row, "threshold")), key=lambda row: row["threshold"])
-    for row in there:
-        row["label"] = f"{row['threshold']:.3f}"
-        row["side"] = "left" if (row["shift"] or 0.0) < 0 else "right"
-    ends = between([*there, {"threshold": 0.0}, {"threshold": 1.0}], "threshold", "unconstrained")
+    rows = read_records(records, ("group",), ("threshold",), note="")
+    shown = shown_groups(rows, order=lambda own: own[0]["threshold"])
+    there = [row for row in shown.rows if known(row, "threshold")]
+    for row in shown.rows:
+        row["note"] = "" if row in there else row["note"] or NO_VALUE
+    line = [] if unconstrained is None else [{"threshold": unconstrained}]
+    ends = between([*there, *line, {"threshold": 0.0}, {"threshold": 1.0}], "threshold")
     title_x = "threshold on the score P(Y = 1 given the person and the group)"
     x = alt.X("threshold:Q", title=title_x, **numbers(8, ends, padding=45))
     y = group_axis(shown.names)
-    words = ["group:N", *rounded("threshold", "unconstrained")]
-    dots = [
-        {**row, "at": row[part], "kind": kind}
-        for part, kind in zip(("unconstrained", "threshold"), _KINDS, strict=True)
-        for row in shown.rows
-        if known(row, part)
-    ]
+    points = alt.Chart(table(there)).encode(x=x, y=y, tooltip=["group:N", *rounded("threshold")])
     layers = [
-        alt.Chart()
-        .mark_rule(color=look.FAINT, strokeWidth=1.5)
-        .encode(x=x, x2="unconstrained:Q", y=y)
-        .transform_filter("isValid(datum.threshold) && isValid(datum.unconstrained)"),
-        alt.Chart(table(dots))
-        .mark_point(size=80, strokeWidth=2, opacity=1)
-        .encode(
-            x="at:Q",
-            y=y,
-            tooltip=words,
-            **look.paired_marks("kind", _KINDS, compared=any(known(row, "shift") for row in rows)),
-        ),
-        alt.Chart()
-        .mark_text(
-            fontSize=11,
-            align=alt.expr("datum.side == 'left' ? 'right' : 'left'"),
-            dx=alt.expr("datum.side == 'left' ? -9 : 9"),
-        )
-        .encode(text="label:N", x=x, y=y),
+        alt.Chart(table(line)).mark_rule(color=look.FAINT, strokeDash=[4, 4]).encode(x=x),
+        points.mark_point(size=80, filled=True, opacity=1, color=look.COLOURS[0]),
+        points.mark_text(fontSize=11, align="left", dx=9).encode(text=alt.Text("threshold:Q", format=".3f")),
         look.notes(y=y),
     ]
     sentence = f"Thresholds: {NO_VALUE}."
     if there:
-        low, high = (f"{row['threshold']:.3f} ({row['group']})" for row in (there[0], there[-1]))
+        high, low = (f"{row['threshold']:.3f} ({row['group']})" for row in (there[0], there[-1]))
         sentence = f"The threshold is {low} at the lowest and {high} at the highest."
     return look.finished(
         alt.layer(*layers, data=table(shown.rows)).properties(width=540, height=alt.Step(24)),
         title="Score that a person needs to be selected",
         subtitle=(
             "A person is selected if the score is above the threshold of the group.",
-            shown.without("groups whose threshold moved less"),
+            "Dashed line: without the requirement." if line else "",
+            shown.without("groups with lower thresholds"),
         ),
         description=sentence,
     )
-
-
-def _in_words(threshold: float | None) -> str:
-    if threshold is None or math.isnan(threshold):
-        return NO_VALUE
-    if math.isfinite(threshold):
-        return ""
-    return "no one is selected" if threshold > 0 else "everyone is selected"

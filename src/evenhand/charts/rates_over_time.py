@@ -70,10 +70,7 @@ def history_chart(
     evidence = {
         row["batch"]: {"batch": row["batch"], "evidence": min(row["evidence"], _HIGHEST)} for row in rows
     }
-    ends = [
-        min(_LOWEST, alarm_at),
-        max(_HIGHEST / 1e3, alarm_at, *(one["evidence"] for one in evidence.values())),
-    ]
+    ends = [_LOWEST, max(_HIGHEST / 1e3, alarm_at, *(one["evidence"] for one in evidence.values()))]
     log = alt.Y(
         "evidence:Q",
         title="evidence",
