@@ -45,8 +45,7 @@ def frontier(
     y: Any,
     *,
     sensitive_features: Any = None,
-    test: Sequence[Any] | None = None,
-    test_share: float = 0.3,
+    test: Sequence[Any] | float = 0.3,
     tolerances: int | Sequence[float] | None = None,
     over: str | None = None,
     others: Mapping[str, Any] | None = None,
@@ -64,10 +63,8 @@ def frontier(
         aware.
     X, y, sensitive_features
         As for ``fit``.
-    test : (X, y) or (X, y, sensitive_features), default=None
-        Held-out rows. By default a random fraction of the rows is held out.
-    test_share : float, default=0.3
-        That fraction.
+    test : (X, y), (X, y, sensitive_features) or float, default=0.3
+        Held-out rows, or the random fraction of the rows that is held out.
     tolerances : int or sequence of float, default=None
         Which tolerances, or how many between parity and the disparity without a requirement; by default 25,
         or 8 if each needs a training. Each point is what ``fit`` finds. With `over`, values of the bound, or
@@ -106,8 +103,12 @@ def frontier(
     if any(isinstance(source, Proxy) for source in sources):
         raise InputError("a frontier is measured on known groups, not on a Proxy: fit and audit instead.")
     named: dict[str, FairClassifier] = {name: clone(classifier) for name, classifier in given.items()}
-    learn, judge = split_rows(Rows(X, y, sensitive_features), test, test_share, random_state)
-    if others and test is None and any(not hasattr(value, "predict") for value in others.values()):
+    learn, judge = split_rows(Rows(X, y, sensitive_features), test, random_state)
+    if (
+        others
+        and not isinstance(test, Sequence)
+        and any(not hasattr(value, "predict") for value in others.values())
+    ):
         raise InputError("predictions in others= are for test rows: pass test=(X, y).")
     points: list[Point] = []
     for name, classifier in named.items():
@@ -129,17 +130,14 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any
                 f"{name!r} must be a FairPostprocessor or a FairInprocessor, got {classifier!r}. Pass "
                 "other classifiers in others=."
             )
-        if not isinstance(classifier.constraint, Constraint):
-            raise InputError(f"{name!r} has no constraint.")
-        if classifier.guarantee is not None:
-            raise InputError(
-                f"{name!r} makes a guarantee, which is for one tolerance: leave out its confidence."
-            )
-        if classifier.objective != "risk":
-            raise InputError(
-                f"{name!r} has objective={classifier.objective!r}, but a frontier shows the accuracy of all: "
-                "fit it at each tolerance instead."
-            )
+        refused = {
+            "has no constraint.": not isinstance(classifier.constraint, Constraint),
+            "makes a guarantee, which is for one tolerance: leave out its confidence.": classifier.guarantee,
+            f"has objective={classifier.objective!r}, but a frontier shows the accuracy of all: fit it at "
+            "each tolerance instead.": classifier.objective != "risk",
+        }
+        for reason in (reason for reason, holds in refused.items() if holds):
+            raise InputError(f"{name!r} {reason}")
     if not named:
         raise InputError("there are no classifiers: pass at least one.")
     kinds = {repr(Axis.of(classifier.constraint, over).at(0.5)) for classifier in named.values()}
