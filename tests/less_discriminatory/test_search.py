@@ -224,20 +224,6 @@ def test_scores_with_ties_and_a_rate(rows):
     )
 
 
-def test_weights_count_and_leave_no_p_values(rows):
-    X, y, sex = rows
-    weights = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    call = {"sensitive_features": {"sex": sex}, "reference": REFERENCE, "candidates": CANDIDATES}
-    found = eh.alternatives(Linear(WEIGHTS), X, y, sample_weight=weights, **call)
-    assert all(np.isnan(one.p_value) for one in found.groups)
-    assert np.isfinite(found.candidates[1].accuracy_low)
-    learner = make_pipeline(StandardScaler(), LogisticRegression())
-    piped = eh.alternatives(
-        Linear(WEIGHTS), X, y, sample_weight=weights, estimator=learner, search=["seeds"], **call
-    )
-    assert piped.candidates[-1].name == "the same learner"
-
-
 def test_rules_that_infer_groups_are_never_chosen(rows):
     X, y, sex = rows
     blind = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(ratio=0.9))
@@ -270,7 +256,6 @@ def test_rules_that_infer_groups_are_never_chosen(rows):
         (Linear(WEIGHTS), {"X": np.ones((9, 3))}, "differ in their number of rows"),
         (Linear(WEIGHTS), {"candidates": {"incumbent": Linear(WEIGHTS)}}, "has the name 'incumbent'"),
         (Linear(WEIGHTS), {"folder": __file__}, "is not a folder"),
-        (Linear(WEIGHTS), {"sample_weight": np.full(3000, -1.0)}, "sample_weight is negative"),
         (Linear(WEIGHTS), {"candidates": None}, "pass `estimator`, to train, or `candidates`"),
         (Linear(WEIGHTS), {"margin": 0.0}, "margin must be strictly between 0 and 1"),
         (Linear(WEIGHTS), {"search": ["magic"]}, "search must be one of"),

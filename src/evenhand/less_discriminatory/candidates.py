@@ -22,8 +22,7 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.less_discriminatory.paired_comparison import Decider, Floats
-from evenhand.posteriors.learner import takes_weights, weight_argument
+from evenhand.less_discriminatory.paired_comparison import Decider
 from evenhand.requirements.notions import DemographicParity
 
 KINDS: tuple[str, ...] = ("fair", "seeds", "settings", "features")
@@ -92,7 +91,7 @@ class Training:
 
     Attributes
     ----------
-    X, y, sensitive, weights : object
+    X, y, sensitive : object
         Of all rows; only those in `rows` are trained on.
     hidden : tuple
         Sensitive columns of X.
@@ -110,7 +109,6 @@ class Training:
     X: Any
     y: Any
     sensitive: dict[str, Any]
-    weights: Floats | None
     hidden: tuple[Any, ...]
     against: Any
     rows: NDArray[np.intp]
@@ -213,10 +211,6 @@ class Training:
         model, rows = without_columns(clone(one.model), column_names(self.X), one.without), self.rows
         X, y = take_rows(drop_columns(self.X, one.without), rows), np.asarray(self.y)[rows]
         given: dict[str, Any] = {}
-        if self.weights is not None:
-            if not takes_weights(model):
-                raise InputError(f"{type(model).__name__}.fit takes no sample_weight.")
-            given |= weight_argument(model, self.weights[rows])
         if isinstance(model, FairClassifier) and model.sensitive_features is None:
             given["sensitive_features"] = {name: column[rows] for name, column in self.sensitive.items()}
         with warnings.catch_warnings():  # what a model attains is measured
