@@ -193,7 +193,7 @@ def test_the_summary_of_decisions_without_labels_or_tolerance():
     )
     assert cost == "Without labels, accuracy is unknown."
     rule = [one for one in shown["comparisons"] if one["notion"] == "four-fifths rule"]
-    assert all(one["beside"].startswith("the interval ") and not one["asked"] for one in rule)
+    assert all(one["tolerance"] == 0.8 and not one["asked"] for one in rule)
 
 
 def test_what_it_cost_is_the_difference_to_the_same_probabilities(model):

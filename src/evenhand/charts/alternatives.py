@@ -10,15 +10,6 @@ from evenhand.charts.drawing import ChartType, alt
 from evenhand.charts.look import between, numbers, rounded, table
 from evenhand.charts.records import known, read_records
 
-_NAMES = {
-    "incumbent": "incumbent",
-    "given": "given",
-    "seeds": "same learner",
-    "settings": "other settings",
-    "features": "without a feature",
-    "fair": "trained fairly",
-}
-
 
 def alternatives_chart(
     candidates: Iterable[Mapping[str, Any]],
@@ -56,7 +47,7 @@ def alternatives_chart(
     figures = ("accuracy_difference", "impact_ratio")
     limits = ("accuracy_low", "accuracy_high", "ratio_low", "ratio_high")
     rows = [
-        {**row, "group": _NAMES.get(row["kind"], row["kind"])}
+        {**row, "group": row["kind"]}
         for row in read_records(candidates, ("name", "kind"), figures, limits, chosen="")
         if known(row, *figures)
     ]

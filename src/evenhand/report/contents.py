@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.auditing.comparison import FOUR_FIFTHS, group_name
+from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, group_name
 from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.export import audit_dict, plain
 from evenhand.auditing.impact_ratios import ImpactRatios
@@ -89,7 +89,10 @@ def contents(
         "groups_left_out": max(0, len(groups) - _MOST_GROUPS),
         "small": _SMALL if any(one["small"] for one in groups[:_MOST_GROUPS]) else None,
         "columns": list(earlier),
-        "comparisons": [_comparison(one, earlier, expected) for one in found["comparisons"]],
+        "comparisons": [
+            {**_comparison(one, earlier, expected), "measured": _measured(own)}
+            for one, own in zip(found["comparisons"], audit.comparisons, strict=True)
+        ],
         "model": None if model is None else describe(model),
         "frontier": None if frontier is None else _frontier(frontier, model),
         "calibration": bins,
@@ -98,10 +101,7 @@ def contents(
         "changed": _changed(groups[0]),
         "excluded": audit.excluded and str(audit.excluded),
         "impact_ratios": impact_ratios
-        and {
-            "tables": [{"headings": head, "lines": lines} for head, *lines in impact_ratios.blocks()],
-            "notes": impact_ratios.notes(),
-        },
+        and {"tables": list(impact_ratios.blocks()), "notes": impact_ratios.notes()},
         "caveats": _caveats(audit, model),
     }
     return {**shown, "summary": summary(shown)}
@@ -178,10 +178,14 @@ def _comparison(
         "strata": _strata(found),
         "statistics": list(statistics) or [found["statistic"] or "rate"],
         "asked": asked,
-        "beside": None if asked else _beside(found),
         "forecast": _forecast(found, expected) if asked else None,
         "before": {key: _counterpart(found, audit["comparisons"]) for key, audit in earlier.items()},
     }
+
+
+def _measured(found: Comparison) -> str:
+    """What is measured, without the notion; of a rate and its reference, the change."""
+    return asks(found).removeprefix(found.notion).removeprefix(", ") or f"change, {found.measure}"
 
 
 def _counterpart(found: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> float | None:
@@ -208,15 +212,6 @@ def _strata(found: Mapping[str, Any]) -> list[dict[str, Any]]:
         {"stratum": one["stratum"] or "all together", **{key: one[key] for key in ("group", *_LIMITS)}}
         for one in filter(None, [found["aggregate"], *found["strata"]])
     ]
-
-
-def _beside(found: Mapping[str, Any]) -> str | None:
-    """How an interval compares with a limit that nobody asked for, without a verdict."""
-    limit, low, high = (found[key] for key in ("tolerance", "low", "high"))
-    if limit is None or low is None or high is None:
-        return None
-    where = "is below" if high < limit else "is above" if low > limit else "contains"
-    return f"the interval {where} {limit:g}"
 
 
 def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any]:

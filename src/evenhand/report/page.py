@@ -119,7 +119,7 @@ def render_card(shown: Mapping[str, Any]) -> str:
 def _filled(template: str, shown: Mapping[str, Any], *, autoescape: bool, **more: Any) -> str:
     environment = Environment(autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  (all is escaped)
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
-    environment.filters.update(number=_number, interval=interval, small=small, count=_count, measure=_measure)
+    environment.filters.update(number=_number, interval=interval, small=small, count=_count)
     text = files("evenhand.report").joinpath(template).read_text("utf-8")
     return environment.from_string(text).render(
         **shown,
@@ -158,18 +158,6 @@ def _count(value: float | str | None) -> str:
 def _number(value: Any, digits: int = 3) -> str:
     """A number, or a dash where there is none."""
     return f"{value:.{digits}f}" if isinstance(value, int | float) else UNKNOWN
-
-
-def _measure(one: Mapping[str, Any]) -> str:
-    """What is measured: of a notion against groups, between groups; of a reference, the change."""
-    measure, of = one["measure"], "from" if one["measure"] == "difference" else "to"
-    words = {
-        "groups": f"{measure} between groups",
-        "named": f"{measure} {of} {one['reference']}",
-        "reference": f"change, {measure}",
-    }
-    given = f" given {', '.join(one['given'])}" if one["given"] else ""
-    return f"{words.get(one['against'], measure)}{given}"
 
 
 def _pictures(shown: Mapping[str, Any]) -> Iterator[dict[str, str]]:
