@@ -1,13 +1,22 @@
-"""The look of all charts: colours, titles, and marks that can be told apart in greyscale."""
+"""The look of all charts: colours, titles, marks that differ in greyscale; and pictures of charts."""
 
 from __future__ import annotations
 
+import html
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from evenhand.charts.drawing import ChartType, alt, shown_offline
 from evenhand.charts.records import Row
+from evenhand.exceptions import MissingExtraError
+
+try:
+    import altair as alt
+    from altair.typing import ChartType
+except ImportError:
+    raise MissingExtraError("altair", "report") from None
+
+__all__ = ["ChartType", "alt"]  # what other modules of charts take from here besides the names below
 
 Measure = Literal["difference", "ratio", "bound"]
 """How groups are compared; fairer is on the left of every axis, so that of ratios runs from 1 down."""
@@ -127,7 +136,9 @@ def finished(chart: ChartType, *, title: str, subtitle: Iterable[str], descripti
         description=description,
         config=_CONFIG,
     )
-    return shown_offline(complete)
+    kind = type(type(complete).__name__, (_AsPicture, type(complete)), {})
+    object.__setattr__(complete, "__class__", kind)  # plain assignment would set a field of the chart
+    return complete
 
 
 def table(rows: Iterable[Row]) -> Any:
@@ -182,3 +193,33 @@ def _channel(name: str, field: str, kinds: Iterable[str], values: Iterable[Any],
     scale = alt.Scale(domain=list(kinds), range=list(values))
     channel = getattr(alt, f"{name[0].upper()}{name[1:]}")
     return channel(f"{field}:N", scale=scale, sort=None, legend=legend)
+
+
+def to_svg(chart: ChartType) -> str:
+    """A chart as SVG."""
+    try:
+        import vl_convert  # noqa: PLC0415  (30 MB, not needed to make a chart)
+    except ImportError:
+        raise MissingExtraError("vl-convert-python", "report") from None
+    definition = chart.to_dict(validate=False)  # Altair has validated every part when it was made
+    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+    picture = vl_convert.vegalite_to_svg(definition, vl_version=version, allowed_base_urls=[])
+    words = html.escape(definition.get("description", ""))
+    return picture.replace("<svg", f'<svg role="img" aria-label="{words}"', 1)
+
+
+class _AsPicture:
+    """A chart that notebooks show as SVG.
+
+    Altair's own output loads JavaScript from a network and stays empty without one. The result is still an
+    Altair chart, and the renderer set for other charts does not change.
+    """
+
+    def as_svg(self) -> str:
+        return to_svg(self)  # type: ignore[arg-type]
+
+    def _repr_mimebundle_(self, *args: Any, **settings: Any) -> Any:
+        try:
+            return {"image/svg+xml": self.as_svg(), "text/plain": self.description}  # type: ignore[attr-defined]
+        except MissingExtraError:
+            return super()._repr_mimebundle_(*args, **settings)  # type: ignore[misc]

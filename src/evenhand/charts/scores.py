@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.charts import look
-from evenhand.charts.drawing import ChartType, alt
-from evenhand.charts.look import between, numbers, rounded, table
+from evenhand.charts.look import ChartType, alt, between, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, Shown, known, read_records, shown_groups
 
 _SIDE, _LARGE = 165, 280
