@@ -432,21 +432,6 @@ def test_randomised_thresholds_are_shown_and_rounding_errors_are_not():
             assert one["note"] is None
 
 
-def test_a_page_opens_with_the_curve_of_its_model():
-    models = {
-        name: eh.FairPostprocessor(
-            LogisticRegression(), eh.DemographicParity(difference=0.1), aware=aware, posteriors=eh.CrossFit(2)
-        )
-        for name, aware in (("blind", False), ("aware", True))
-    }
-    curve = eh.frontier(models, TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, tolerances=2)
-    audit = eh.audit(TEST.y, TEST.y, TEST.sensitive)
-    for name, model in models.items():
-        model.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
-        shown = contents(audit, model=model, frontier=curve, title="", data="")
-        assert shown["frontier"]["chosen"] == name
-
-
 # Bounds on rates, and groups against each other
 
 CAPACITY = eh.RateBound("selection rate", at_most=0.3) & eh.DemographicParity(ratio=0.8, against="groups")

@@ -85,7 +85,7 @@ def rates_chart(
     place: dict[str, Any] = {"y": group_axis(shown.names)}
     if paired:
         place["yOffset"] = alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)
-    marks = look.paired_marks("when", _WHEN, compared=paired)
+    marks = look.paired_marks(_WHEN, compared=paired)
     dashes = alt.condition("datum.when == 'before'", alt.value([6, 3]), alt.value([1, 0]))
     words = ["group:N", "quantity:N", "when:N", *rounded("value", "low", "high")]
 
@@ -122,16 +122,13 @@ def rates_chart(
     )
 
 
-def actions_chart(
-    records: Iterable[Mapping[str, Any]], *, title: str = "Actions of each group", max_groups: int = 60
-) -> ChartType:
+def actions_chart(records: Iterable[Mapping[str, Any]], *, max_groups: int = 60) -> ChartType:
     """The share of each group that gets each action, stacked.
 
     Parameters
     ----------
     records : iterable of mappings
         ``group``, ``quantity``, the action, and ``value``, its share. They are stacked in their order.
-    title : str, default="Actions of each group"
     max_groups : int, default=60
 
     Returns
@@ -163,7 +160,7 @@ def actions_chart(
     )
     return look.finished(
         alt.layer(bars).properties(width=560, height=alt.Step(24)),
-        title=title,
+        title="Actions of each group",
         subtitle=[shown.without("further groups")],
         description=" ".join(_rates_sentence(action, rows) for action in actions),
     )

@@ -78,32 +78,23 @@ def line_marks(names: Sequence[str], *channels: str, points: bool = True) -> dic
     return {name: _channel(name, "group", names, ranges[name], legend) for name in channels}
 
 
-def paired_marks(field: str, kinds: tuple[str, str], *, compared: bool) -> dict[str, Any]:
-    """Channels that distinguish a value from its baseline by colour, filling and shape.
+def paired_marks(kinds: tuple[str, str], *, compared: bool) -> dict[str, Any]:
+    """Channels of points that tell ``when`` a value was found: its baseline, and it, by all of them.
 
-    Parameters
-    ----------
-    field : str
-        Holds one of the kinds in each row.
-    kinds : (str, str)
-        The baseline and the value.
-    compared : bool
-        Whether there is a baseline; otherwise no legend is needed.
-
-    Returns
-    -------
-    dict
-        Channels of points.
+    Without a baseline to be `compared` with, no legend is needed.
     """
-    ranges = {
-        "color": (COLOURS[1], COLOURS[0]),
-        "fill": (PAPER, COLOURS[0]),
-        "shape": ("diamond", "circle"),
-    }
+    legend, values = (
+        alt.Legend(title=None, orient="top"),
+        {
+            "color": (COLOURS[1], COLOURS[0]),
+            "fill": (PAPER, COLOURS[0]),
+            "shape": ("diamond", "circle"),
+        },
+    )
     if not compared:
-        return {name: alt.value(values[1]) for name, values in ranges.items()}
+        return {name: alt.value(two[1]) for name, two in values.items()}
     legend = alt.Legend(title=None, orient="top")
-    return {name: _channel(name, field, kinds, values, legend) for name, values in ranges.items()}
+    return {name: _channel(name, "when", kinds, two, legend) for name, two in values.items()}
 
 
 def notes(**encoding: Any) -> alt.Chart:

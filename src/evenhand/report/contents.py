@@ -13,7 +13,6 @@ from evenhand.auditing.export import audit_dict, plain
 from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
 from evenhand.estimators.base import FairClassifier
-from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.guarantee.forecast import Expected
 from evenhand.report.model import audit_without, describe, judge_probabilities, versions
 from evenhand.report.summary import summary
@@ -169,13 +168,12 @@ def _comparison(
     if name is not None:
         name += f" given {found['stratum']}" if found["stratum"] else ""
         name += f" ({found['side']})" if found["side"] else ""
-    kept = {key: value for key, value in found.items() if key not in ("distances", "aggregate")}
+    kept = {key: value for key, value in found.items() if key != "distances"}
     asked = found["tolerance"] is not None and found["notion"] != FOUR_FIFTHS
     statistics = dict.fromkeys(part["statistic"] for part in found["distances"])
     return {
         **kept,
         "group": name,
-        "strata": _strata(found),
         "statistics": list(statistics) or [found["statistic"] or "rate"],
         "asked": asked,
         "forecast": _forecast(found, expected) if asked else None,
@@ -206,20 +204,9 @@ def _forecast(found: Mapping[str, Any], expected: list[Expected]) -> dict[str, A
     return None
 
 
-def _strata(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The disparity of all rows together, and that of each stratum."""
-    return [
-        {"stratum": one["stratum"] or "all together", **{key: one[key] for key in ("group", *_LIMITS)}}
-        for one in filter(None, [found["aggregate"], *found["strata"]])
-    ]
-
-
 def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any]:
     notions = () if model is None else model.settings().constraint.notions
     asked = notions[0].tolerance if notions else None
-    known = isinstance(model, FairPostprocessor) and model.access_.knows(model.groups_)
-    names = list(dict.fromkeys(point.curve for point in frontier.points))
-    own = [name for name in names if frontier.curve(name)[0].aware == known]
     points = frontier.records()
     for record, point in zip(points, (*frontier.points, *frontier.others), strict=True):
         record["groups"] = [
@@ -231,8 +218,7 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
         "rows": frontier.n_rows,
         "measure": frontier.measure,
         "confidence": frontier.confidence,
-        "curves": names,
-        "chosen": own[0] if model is not None and own else names[0],
+        "curves": list(dict.fromkeys(point.curve for point in frontier.points)),
         "asked": asked,
         "expected": any(point["expected_accuracy"] is not None for point in points),
         "points": points,

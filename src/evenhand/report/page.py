@@ -123,9 +123,6 @@ def _filled(template: str, shown: Mapping[str, Any], *, autoescape: bool, **more
     text = files("evenhand.report").joinpath(template).read_text("utf-8")
     return environment.from_string(text).render(
         **shown,
-        asked=[one for one in shown["comparisons"] if one["asked"]],
-        unasked=[one for one in shown["comparisons"] if not one["asked"]],
-        within=[one for one in shown["comparisons"] if one["strata"]],
         baselines=BASELINES,
         not_binding=NOT_BINDING,
         **more,

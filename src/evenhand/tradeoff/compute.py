@@ -144,15 +144,16 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any
     if len(kinds) > 1:
         raise InputError(f"the classifiers have different requirements: {' and '.join(sorted(kinds))}.")
     check_fraction("confidence", confidence)
-    if isinstance(tolerances, Integral) and not isinstance(tolerances, bool):
-        if tolerances < 2:
-            raise InputError(f"tolerances must be at least 2, got {tolerances}.")
-    elif tolerances is not None:
-        listed = isinstance(tolerances, Sequence | np.ndarray) and len(tolerances) > 0
-        if not listed or not all(isinstance(value, Real) and 0 <= float(value) <= 1 for value in tolerances):
-            raise InputError(f"tolerances must be a count or numbers from 0 to 1, got {tolerances!r}.")
+    counted = isinstance(tolerances, Integral) and not isinstance(tolerances, bool) and int(tolerances) > 1
+    listed = isinstance(tolerances, Sequence | np.ndarray) and len(tolerances) > 0
+    if not (tolerances is None or counted or (listed and all(map(_is_share, tolerances)))):
+        raise InputError(f"tolerances must be at least 2, or numbers from 0 to 1, got {tolerances!r}.")
     first: Constraint = next(iter(named.values())).constraint
     return first
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, Real) and 0 <= float(value) <= 1
 
 
 def _disparity(constraint: Constraint, rates: CellRates) -> float:
@@ -245,8 +246,7 @@ class _Curve:
             found = self._expected(solution.rates, slack)
             found["forecast"] = self._forecast(problem.constraint, solution.rates, solution.rule)
             found |= {"risk": proof.objective, "bound": proof.bound}
-            made = {"rule": rule, "aware": access.knows(groups)}
-            yield rows.point(self.name, slack, counted, prices=prices, **found, **made)
+            yield rows.point(self.name, slack, counted, prices=prices, rule=rule, **found)
 
     def trained(self, slacks: list[float], verbose: bool) -> Iterator[Point]:
         rows = self.rows

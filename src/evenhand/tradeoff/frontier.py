@@ -54,8 +54,6 @@ class Point:
         What the posteriors predict for the test rows. NaN if unknown.
     rule : Rule or None
         The rule of a post-processed classifier.
-    aware : bool
-        Whether it is attribute-aware.
     rate : Rate or None
         The rate that is bounded, if a bound varies: of the group that has most of it, or least.
     expected_rate : float
@@ -76,7 +74,6 @@ class Point:
     expected_accuracy: float = math.nan
     expected_disparity: float = math.nan
     rule: Rule | None = None
-    aware: bool = False
     rate: Rate | None = None
     expected_rate: float = math.nan
     forecast: float = math.nan
