@@ -14,7 +14,7 @@ from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
 from evenhand.estimators.base import FairClassifier
 from evenhand.guarantee.forecast import Expected
-from evenhand.report.model import audit_without, describe, judge_probabilities, versions
+from evenhand.report.model import describe, on_test_rows, versions
 from evenhand.report.summary import summary
 from evenhand.requirements.statistic import SELECTION
 from evenhand.tradeoff.frontier import Frontier
@@ -63,9 +63,8 @@ def contents(
     dict
         Values that JSON can hold.
     """
-    bins, probabilities = judge_probabilities(model, test, audit.terms.confidence)
-    without = without or audit_without(model, test, audit)
-    compared = {"plain": before, "without": without}
+    bins, probabilities, own = on_test_rows(model, test, audit)
+    compared = {"plain": before, "without": without or own}
     earlier = {name: audit_dict(one, group_name) for name, one in compared.items() if one}
     found = audit_dict(audit, group_name)
     groups = [
@@ -89,8 +88,8 @@ def contents(
         "small": _SMALL if any(one["small"] for one in groups[:_MOST_GROUPS]) else None,
         "columns": list(earlier),
         "comparisons": [
-            {**_comparison(one, earlier, expected), "measured": _measured(own)}
-            for one, own in zip(found["comparisons"], audit.comparisons, strict=True)
+            {**_comparison(one, earlier, expected), "measured": _measured(result)}
+            for one, result in zip(found["comparisons"], audit.comparisons, strict=True)
         ],
         "model": None if model is None else describe(model),
         "frontier": None if frontier is None else _frontier(frontier, model),

@@ -106,45 +106,16 @@ def versions(model: FairClassifier | None) -> dict[str, str]:
     return found | {name: import_module(name).__version__ for name in _LEARNERS if name in used}
 
 
-def audit_without(model: FairClassifier | None, test: Sequence[Any] | None, reported: Audit) -> Audit | None:
-    """Audit of the same probabilities without the requirement; None if it is not about the reported rows."""
-    if test is None or not isinstance(model, FairPostprocessor):
-        return None
-    X, y, sensitive, usable = _test_rows(model, test)
-    try:
-        found = audit(
-            y,
-            model.predict_unconstrained(X, sensitive_features=usable),
-            sensitive,
-            control_features=columns_of(X, list(model.strata_.features)) if model.strata_ else None,
-            constraint=model.settings().constraint,
-            confidence=reported.terms.confidence,
-            pos_label=model.pos_label_,
-            missing="error" if reported.excluded is None else "exclude",
-        )
-    except InputError:  # audited in another way, such as with pooled groups
-        return None
-    return found if found.groups[0].rows == reported.groups[0].rows else None
-
-
-def _test_rows(model: FairClassifier, test: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-    """X, y, the sensitive features, and those to pass to the model: if it uses any that are not columns."""
-    X, y, given = (*test, None)[:3]
-    where = model.settings().columns
-    usable = given if model.aware is not False and model.sensitive_features is None else None
-    return X, y, given if where is None else columns_of(X, where), usable
-
-
-def judge_probabilities(
-    model: FairClassifier | None, test: Sequence[Any] | None, confidence: float
-) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-    """How good probabilities are in each group.
+def on_test_rows(
+    model: FairClassifier | None, test: Sequence[Any] | None, reported: Audit
+) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], Audit | None]:
+    """How good probabilities are in each group, and what they decide without the requirement.
 
     Parameters
     ----------
     model : FairPostprocessor or FairInprocessor
     test : (X, y) or (X, y, sensitive_features)
-    confidence : float
+    reported : Audit
 
     Returns
     -------
@@ -152,22 +123,40 @@ def judge_probabilities(
         Predicted and observed share of positives in tenths of all rows, for each combination.
     dict
         By the name of a group: AUC, and the mean of predicted probabilities.
+    Audit or None
+        Without the requirement; None if it is not about the reported rows.
     """
     if test is None or not isinstance(model, FairPostprocessor):
-        return [], {}
-    X, y, sensitive, usable = _test_rows(model, test)
+        return [], {}, None
+    X, y, given = (*test, None)[:3]
+    where, terms = model.settings().columns, reported.terms
+    sensitive = given if where is None else columns_of(X, where)
+    usable = given if model.aware is not False and model.sensitive_features is None else None
     found = audit_scores(
         y,
         model.predict_label_proba(X, sensitive_features=usable),
         sensitive,
-        confidence=confidence,
+        confidence=terms.confidence,
         pos_label=model.pos_label_,
         missing="category" if model.groups_.missing == "category" else "exclude",
     )
     names = {str(name) for name in model.groups_.names}
     bins = [{**one, "n": one["rows"]} for one in found.records("calibration") if one["group"] in names]
     judged = {group_name(one.group): {"auc": plain(one.auc), "predicted": one.mean} for one in found.groups}
-    return bins, judged
+    try:
+        without = audit(
+            y,
+            model.predict_unconstrained(X, sensitive_features=usable),
+            sensitive,
+            control_features=columns_of(X, list(model.strata_.features)) if model.strata_ else None,
+            constraint=model.settings().constraint,
+            confidence=terms.confidence,
+            pos_label=model.pos_label_,
+            missing="error" if reported.excluded is None else "exclude",
+        )
+    except InputError:  # audited in another way, such as with pooled groups
+        return bins, judged, None
+    return bins, judged, without if without.groups[0].rows == reported.groups[0].rows else None
 
 
 def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool) -> dict[str, Any]:
