@@ -193,7 +193,7 @@ def test_shadow_prices_are_the_slope_of_the_curve():
     slope = (a.risk - b.risk) / (b.tolerance - a.tolerance)
     assert sum(b.prices.values()) - 1e-9 <= slope <= sum(a.prices.values()) + 1e-9
     assert a.price == pytest.approx(0.02 * sum(a.prices.values()))
-    assert a.binding()
+    assert max(a.prices.values()) > 0
     prices = BLIND.price_records()
     assert {row["group"] for row in prices} == {f"A1={i}, A2={j}" for i in (0, 1) for j in (0, 1)}
     assert all(row["price"] >= 0 for row in prices)

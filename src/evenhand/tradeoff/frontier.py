@@ -113,11 +113,6 @@ class Point:
             return self.tolerance in (0, 1)
         return self.tolerance == (0 if self.comparison.measure == "difference" else 1)
 
-    def binding(self) -> tuple[ConstraintName, ...]:
-        """Linear constraints that bind, highest shadow price first."""
-        by_price = sorted(self.prices.items(), key=lambda item: -item[1])
-        return tuple(name for name, price in by_price if price > _BINDS)
-
     def groups(self, confidence: float = 0.95) -> tuple[Finding, ...]:
         """Rates of each group, with intervals."""
         return find(self.counted, confidence)
@@ -196,7 +191,6 @@ class Frontier(TablesWithNotes):
                 "group": str(worst.group) if worst and worst.group else None,
                 **{name: getattr(worst, name, None) for name in ("side", "verdict")},
                 "price": point.price,
-                "binding": "; ".join(map(str, point.binding())),
                 "risk": point.risk,
                 "gap": point.risk - point.bound,
             }
