@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer
 
+from evenhand._atomic import written_at_once
 from evenhand.data.checks import check_rows
 from evenhand.data.columns import is_missing
 from evenhand.data.features import column_names, drop_columns, take_rows
@@ -189,21 +191,17 @@ class Training:
         fitted = not isinstance(one.model, BaseEstimator) or hasattr(one.model, "classes_")
         if not hasattr(one.model, "fit") or (one.kind == "given" and fitted):
             return self.read(one)
-        place = None
-        if self.folder is not None:
-            named = f"{self.key} {one.name} {one.without} {one.model!r} {one.model.get_params()!r}"
-            place = self.folder / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.npy"
-            if place.exists():
-                try:
-                    return Decider(np.load(place, allow_pickle=False))
-                except (ValueError, OSError, EOFError):
-                    raise InputError(f"{place} cannot be read: delete it.") from None
+        if self.folder is None:
+            return self.read(replace(one, model=self.fitted(one)))
+        named = f"{self.key} {one.name} {one.without} {one.model!r} {one.model.get_params()!r}"
+        place = self.folder / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.npy"
+        with suppress(OSError, ValueError, EOFError):  # not there, or not whole: the model is trained
+            return Decider(np.load(place, allow_pickle=False))
         found = self.read(replace(one, model=self.fitted(one)))
-        if place is not None and found.scores is not None:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.with_suffix(".part").open("wb") as unfinished:
-                np.save(unfinished, found.scores)
-            place.with_suffix(".part").replace(place)
+        if found.scores is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with written_at_once(place) as unfinished, unfinished.open("wb") as file:
+                np.save(file, found.scores)
         return found
 
     def fitted(self, one: Candidate) -> Any:
