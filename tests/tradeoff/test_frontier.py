@@ -418,7 +418,7 @@ def test_a_bound_that_binds_nowhere_is_traced_to_its_end():
         (
             eh.RateBound("selection rate", at_most=0.1),
             None,
-            "no tolerance to vary: name a bound by over='selection rate' or 'capacity'",
+            "no tolerance to vary: name a bound by over='capacity' or 'selection rate'",
         ),
         (eh.NoWorse("selection rate"), None, "has no tolerance to vary"),
         (eh.RateBound("selection rate", at_most=0.1), 0.1, "over=0.1: .* has no such bound"),

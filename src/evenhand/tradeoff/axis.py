@@ -136,6 +136,6 @@ def _named_sides(number: int, part: Any) -> Iterator[tuple[str, int, Side]]:
     """The numbers of a bound that can vary: the names of each, the place of the bound, and its side."""
     for side in get_args(Side) if isinstance(part, RateBound) else ():
         if getattr(part, side) is not None:
-            yield part.label, number, side
             if part.rate_statistic == SELECTION and side == "at_most":
                 yield "capacity", number, side
+            yield part.label, number, side
