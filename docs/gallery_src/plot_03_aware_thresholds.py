@@ -37,8 +37,11 @@ fair.thresholds_
 # Without a requirement everyone would need 0.5.
 
 thresholds_chart(
-    {"group": str(name), "threshold": one.threshold, "unconstrained": 0.5}
-    for name, one in fair.thresholds_.items()
+    (
+        {"group": str(name), "threshold": one.threshold}
+        for name, one in fair.thresholds_.items()
+    ),
+    unconstrained=0.5,
 )
 
 # %%

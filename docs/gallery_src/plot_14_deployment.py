@@ -72,10 +72,5 @@ print(f"size of the rule: {len(text)} bytes")
 # What the table says
 # -------------------
 
-from evenhand.charts import weights_chart
-
-weights_chart(
-    {"group": str(name), "label": label, "weight": fair.rule_.table[m, label]}
-    for m, name in enumerate(fair.groups_.names)
-    for label in (0, 1)
-)
+for name, weights in zip(fair.groups_.names, fair.rule_.table, strict=True):
+    print(f"{name!s:24}  <=50K {weights[0]:+.3f}  >50K {weights[1]:+.3f}")

@@ -149,12 +149,6 @@ def test_the_slider_shows_the_numbers_of_the_library(explored, curve):
                 cells = row.locator("td").all_inner_texts()
                 rate = group.rates["selection rate"]
                 assert numbers(cells[1]) == pytest.approx([rate.value, rate.low, rate.high], abs=5.1e-4)
-            if k in (0, 10):
-                table = point.rule.table
-                last = rows[1].locator("td").all_inner_texts()[-1]
-                threshold = -table[0, 0] / (table[0, 1] - table[0, 0])
-                expected = [threshold] if name == "aware" else table[0].tolist()
-                assert numbers(last) == pytest.approx(expected, abs=5.1e-5)
 
 
 def move(page, name, k):
@@ -400,7 +394,7 @@ def test_measures_without_a_tolerance_have_no_verdict(opened):
     page.click("summary")
     texts = rows.all_inner_texts()
     assert texts
-    assert all("four-fifths rule" in text and "the interval" in text for text in texts)
+    assert all("four-fifths rule" in text and "0.8" in text for text in texts)
     assert page.locator("section[aria-labelledby=further] .verdict").count() == 0
     judged = page.locator("section[aria-labelledby=achieved] tbody th").all_inner_texts()
     assert judged == ["demographic parity"]

@@ -55,14 +55,13 @@ def rates(groups):
     ]
 
 
+def actions(groups):
+    shares = {"approve": 0.6, "decline": 0.4}
+    return [{"group": g, "quantity": one, "value": part} for g in groups for one, part in shares.items()]
+
+
 def thresholds(groups):
-    return [{"group": g, "threshold": 0.3 + k / 500, "unconstrained": 0.5} for k, g in enumerate(groups)]
-
-
-def weights(groups):
-    return [
-        {"group": g, "label": y, "weight": y - 0.5 + k / 500} for k, g in enumerate(groups) for y in (0, 1)
-    ]
+    return [{"group": g, "threshold": 0.3 + k / 500} for k, g in enumerate(groups)]
 
 
 def prices(groups):
@@ -81,19 +80,14 @@ def calibration(groups):
     ]
 
 
-def changed(groups):
-    return [{"group": g, "up": k, "down": 3, "same": 90} for k, g in enumerate(groups)]
-
-
-ALL = [frontier, rates, thresholds, weights, prices, calibration, changed]
+ALL = [frontier, rates, actions, thresholds, prices, calibration]
 NUMBER = {
     "frontier": "accuracy",
     "rates": "value",
+    "actions": "value",
     "thresholds": "threshold",
-    "weights": "weight",
     "prices": "price",
     "calibration": "observed",
-    "changed": "up",
 }
 
 
@@ -163,12 +157,10 @@ def test_a_missing_number_is_never_drawn_as_zero(make, nothing):
         if record.get("group", record.get("curve")) == "X":
             record[key] = nothing
     chart = draw(make, records)
-    missing = [row for row in rows_of(chart) if row.get("name", row.get("curve")) == "X"]
-    assert all(row.get(key) is None or key == "up" for row in missing)
+    assert all(row.get(key) is None for row in rows_of(chart) if row.get("group", row.get("curve")) == "X")
     picture = charts.to_svg(chart)
-    if make in (rates, thresholds, weights, changed, calibration):
-        words = "no one is selected" if make is thresholds and nothing == math.inf else "no value"
-        assert words in texts(picture)
+    if make in (rates, thresholds, calibration):
+        assert "no value" in texts(picture)
 
 
 def test_a_chart_without_numbers_says_so(make):
@@ -181,13 +173,15 @@ def test_no_records_is_an_error(make):
         draw(make, [])
 
 
-@pytest.mark.parametrize("make", [rates, thresholds, weights, calibration, changed])
+@pytest.mark.parametrize("make", [rates, actions, thresholds, calibration])
 def test_groups_that_are_not_drawn_are_counted(make):
-    options = {} if make in (thresholds, weights) else {"max_groups": 4}
+    options = {} if make is thresholds else {"max_groups": 4}
     drawn = options.get("max_groups", 60)
     chart = draw(make, make([f"g{k}" for k in range(drawn + 5)]), **options)
     assert any("5 " in line and "not drawn" in line for line in [" ".join(chart.title.subtitle)])
-    assert len({row["name"] for row in rows_of(chart) if row.get("name", "everyone") != "everyone"}) == drawn
+    assert (
+        len({row["group"] for row in rows_of(chart) if row.get("group", "everyone") != "everyone"}) == drawn
+    )
     if options:
         with pytest.raises(InputError, match="max_groups is 0"):
             draw(make, make(["F"]), max_groups=0)
@@ -237,7 +231,7 @@ def test_curves_show_expected_values_and_test_points_are_not_joined():
     assert [row["disparity"] for row in lines] == [0, 0.1, 0.2]
     assert [row["accuracy"] for row in lines] == pytest.approx([0.8, 0.82, 0.84])
     assert {row["curve"] for row in dots} == {"blind", "trained"}
-    assert [row["disparity"] for row in dots if row["curve"] == "blind"] == [0.02, 0.09, 0.07]
+    assert [row["disparity"] for row in dots if row["curve"] == "blind"] == [0.02, 0.07, 0.09]
     words = " ".join(chart.title.subtitle)
     assert "Curves: optimum by the posteriors. Points: test rows." in words
     assert "Curves:" not in " ".join(charts.frontier_chart(trained).title.subtitle)
@@ -286,7 +280,7 @@ AXES = {"accuracy", "disparity", "tolerance", "price", "value", "low", "high", "
 
 
 @pytest.mark.parametrize("top", [1, 0.1, 0.017])
-@pytest.mark.parametrize("make", [frontier, rates, thresholds, prices, calibration, changed])
+@pytest.mark.parametrize("make", [frontier, rates, thresholds, prices, calibration])
 def test_axes_are_marked_at_round_numbers(make, top):
     """Marks are 1, 2 or 5 times a power of ten apart, and all of an axis have as many decimals."""
     numbers = itertools.cycle(number * top for number in NOT_ROUND)
@@ -301,7 +295,7 @@ def test_axes_are_marked_at_round_numbers(make, top):
         assert f"{steps.pop():e}".startswith(("1.0", "2.0", "5.0"))
         assert len({len(text.partition(".")[2]) for text in labels}) == 1
         assert 3 <= len(labels) <= 11
-        if make not in (thresholds, changed):  # which have space for numbers at both ends
+        if make is not thresholds:  # which has space for numbers at both ends
             assert ends == pytest.approx(whole, abs=0.6)
 
 
@@ -326,33 +320,19 @@ def position(part):
     return [float(number) for number in re.findall(r"-?[\d.]+", part.get("transform"))[:2]]
 
 
-def test_curves_without_tolerance_are_ordered_by_disparity():
-    records = [{"curve": "a", "accuracy": 0.8, "disparity": d} for d in (0.3, 0.1)]
-    assert {row["order"] for row in rows_of(charts.frontier_chart(records))} == {0.1, 0.3}
-
-
 def test_only_the_six_highest_prices_are_drawn():
     chart = charts.prices_chart(prices([f"g{k}" for k in range(9)]))
     assert {row["group"] for row in rows_of(chart)} == {f"g{k}" for k in range(3, 9)}
     assert "3 groups with lower prices are not drawn." in " ".join(chart.title.subtitle)
 
 
-def test_a_sum_of_prices_with_a_missing_part_is_missing():
-    twice = [*prices(["F"]), {"tolerance": 0.0, "group": "F", "price": None}]
-    assert [row["price"] for row in rows_of(charts.prices_chart(twice)) if row["tolerance"] == 0.0] == [None]
-
-
-def test_lines_of_prices_have_few_shapes():
-    records = [{"tolerance": t / 100, "group": g, "price": 0.01} for g in "FM" for t in range(50)]
-    chart = charts.prices_chart(records)
-    assert len(layers(chart, "line")) == 100
-    assert [row["group"] for row in layers(chart, "point")] == ["F"] * 10 + ["M"] * 10
-
-
 def test_prices_of_a_group_at_one_tolerance_are_added():
-    chart = charts.prices_chart([*prices(["F"]), *prices(["F"])])
-    found = [(row["tolerance"], row["price"]) for row in chart.layer[0].data.values]
-    assert found == [(t / 100, pytest.approx(2 * (4 - t) / 1000)) for t in range(5)]
+    """The axis shows twice the highest price of one of them."""
+    tops = []
+    for records in (prices(["F"]), [*prices(["F"]), *prices(["F"])]):
+        [*_, (labels, *_)] = number_axes(charts.to_svg(charts.prices_chart(records)))
+        tops.append(max(map(float, labels)))
+    assert tops == pytest.approx([0.004, 0.008])
 
 
 def test_groups_that_never_bind_are_only_counted():
@@ -363,39 +343,21 @@ def test_groups_that_never_bind_are_only_counted():
     assert charts.prices_chart(records[-1:]).description.startswith("The highest price is 0.0000")
 
 
-def test_thresholds_beyond_0_and_1_widen_the_axis():
-    chart = charts.thresholds_chart(
-        [{"group": "F", "threshold": 1.7}, {"group": "M", "threshold": -math.inf}]
-    )
+def test_thresholds_beyond_0_and_1_widen_the_axis_and_notes_stand_for_others():
+    records = [{"group": "F", "threshold": 1.7}, {"group": "M", "threshold": None, "note": "randomised"}]
+    chart = charts.thresholds_chart(records, unconstrained=0.5)
     ends = chart.to_dict()["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert ends[0] <= 0
     assert ends[1] >= 1.7
-    assert "everyone is selected" in {row["note"] for row in rows_of(chart)}
+    assert {"1.700", "randomised"} <= set(texts(charts.to_svg(chart)))
+    assert "Dashed line: without the requirement." in " ".join(chart.title.subtitle)
 
 
-def test_no_change_is_written_as_zero():
-    chart = charts.changed_chart([{"group": "F", "up": 0, "down": 0, "same": 5}])
-    assert {row["label"] for row in rows_of(chart) if "label" in row} == {"0.0% (0)"}
-    empty = charts.changed_chart([{"group": "F", "up": 0, "down": 0, "same": 0}])
-    assert "no value" in empty.description
-
-
-def test_calibration_without_counts_weights_bins_equally():
-    records = [{"group": "F", "predicted": p, "observed": 0.5} for p in (0.4, 0.8)]
-    assert "over the bins, predicted and observed shares differ by 0.200" in (
-        charts.calibration_chart(records).description
-    )
-
-
-def test_shortened_names_are_unique_and_the_same_in_all_charts():
-    names = [f"{'y' * 40} {k} {'z' * 40}" for k in range(3)]
-    shown = [
-        {text for text in texts(charts.to_svg(draw(make, make(names)))) if text.startswith("y")}
-        for make in (changed, thresholds, prices)
-    ]
-    assert len(shown[0]) == 3
-    assert shown[0] == shown[1] == shown[2]
-    assert max(map(len, shown[0])) <= 50
+def test_long_names_are_shortened_in_the_middle_alike_in_all_charts():
+    names = [f"{'y' * 40} {'z' * 40} {k}" for k in range(3)]
+    for make in (rates, thresholds, prices):
+        shown = {text for text in texts(charts.to_svg(draw(make, make(names)))) if text.startswith("y")}
+        assert shown == {f"{'y' * 27}…{'z' * 12} {k}" for k in range(3)}
 
 
 @pytest.mark.parametrize(
@@ -429,19 +391,6 @@ def test_colours_have_enough_contrast():
     assert min(contrast(colour, look.PAPER) for colour in (look.INK, look.FAINT)) >= 4.5
 
 
-def test_weights_are_legible_on_their_colours():
-    records = [{"group": f"g{k}", "label": 0, "weight": k / 10 - 1} for k in range(21)]
-    picture = ET.fromstring(charts.to_svg(charts.weights_chart(records)))  # noqa: S314
-    marks = {kind: part for part in picture.iter() for kind in ("rect", "text") if is_mark(part, kind)}
-    cells, [ink] = [cell.get("fill") for cell in marks["rect"]], {text.get("fill") for text in marks["text"]}
-    assert len(set(cells)) == 21
-    assert min(contrast(cell, ink) for cell in cells) >= 4.5
-
-
-def is_mark(part, kind):
-    return part.get("class", "").startswith(f"mark-{kind} role-mark")
-
-
 def test_points_of_a_frontier_are_named_in_the_legend():
     names = ["logistic regression", "reweighing", "reduction", "threshold optimizer"]
     points = [{"curve": name, "accuracy": 0.8, "disparity": 0.1, "kind": "point"} for name in names]
@@ -455,7 +404,7 @@ def test_a_legend_names_every_classifier():
 
 
 def test_altair_saves_charts_without_a_network(tmp_path):
-    charts.changed_chart(changed(["F"])).save(tmp_path / "chart.png", scale_factor=2)
+    charts.thresholds_chart(thresholds(["F"])).save(tmp_path / "chart.png", scale_factor=2)
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -468,7 +417,7 @@ def test_data_from_elsewhere_are_refused():
 
 
 def test_without_altair_the_extra_is_named():
-    code = "import sys; sys.modules['altair'] = None; from evenhand.charts import changed_chart"
+    code = "import sys; sys.modules['altair'] = None; from evenhand.charts import rates_chart"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
     assert "MissingExtraError: this needs the package 'altair'" in done.stderr
     assert "evenhand[report]" in done.stderr
@@ -477,7 +426,7 @@ def test_without_altair_the_extra_is_named():
 def test_without_vl_convert_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(MissingExtraError, match=r"'vl-convert-python'.*evenhand\[report\]"):
-        charts.to_svg(charts.changed_chart(changed(["F"])))
+        charts.to_svg(charts.thresholds_chart(thresholds(["F"])))
 
 
 def test_the_table_of_an_audit_can_be_drawn():

@@ -175,8 +175,8 @@ def test_models_are_trained_without_sensitive_columns_and_the_search_goes_on(row
     for kept in (tmp_path / "kept").iterdir():
         kept.write_bytes(b"")
     broken = eh.alternatives(old, table, y, search=("seeds", "features"), **call)
-    assert "without a could not be tried" in " ".join(broken.missing)
-    assert "cannot be read: delete it." in " ".join(broken.missing)
+    assert trained.count("without a") == 2  # what cannot be read is trained again
+    assert str(broken) == str(first)
 
 
 def test_fair_training_and_settings_are_tried(rows):
@@ -224,20 +224,6 @@ def test_scores_with_ties_and_a_rate(rows):
     )
 
 
-def test_weights_count_and_leave_no_p_values(rows):
-    X, y, sex = rows
-    weights = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    call = {"sensitive_features": {"sex": sex}, "reference": REFERENCE, "candidates": CANDIDATES}
-    found = eh.alternatives(Linear(WEIGHTS), X, y, sample_weight=weights, **call)
-    assert all(np.isnan(one.p_value) for one in found.groups)
-    assert np.isfinite(found.candidates[1].accuracy_low)
-    learner = make_pipeline(StandardScaler(), LogisticRegression())
-    piped = eh.alternatives(
-        Linear(WEIGHTS), X, y, sample_weight=weights, estimator=learner, search=["seeds"], **call
-    )
-    assert piped.candidates[-1].name == "the same learner"
-
-
 def test_rules_that_infer_groups_are_never_chosen(rows):
     X, y, sex = rows
     blind = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(ratio=0.9))
@@ -270,7 +256,6 @@ def test_rules_that_infer_groups_are_never_chosen(rows):
         (Linear(WEIGHTS), {"X": np.ones((9, 3))}, "differ in their number of rows"),
         (Linear(WEIGHTS), {"candidates": {"incumbent": Linear(WEIGHTS)}}, "has the name 'incumbent'"),
         (Linear(WEIGHTS), {"folder": __file__}, "is not a folder"),
-        (Linear(WEIGHTS), {"sample_weight": np.full(3000, -1.0)}, "sample_weight is negative"),
         (Linear(WEIGHTS), {"candidates": None}, "pass `estimator`, to train, or `candidates`"),
         (Linear(WEIGHTS), {"margin": 0.0}, "margin must be strictly between 0 and 1"),
         (Linear(WEIGHTS), {"search": ["magic"]}, "search must be one of"),

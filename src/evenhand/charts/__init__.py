@@ -4,19 +4,15 @@ Each function takes a list of dicts, which a page can hold as JSON, and returns 
 Altair's own ``chart.save("rates.png")`` writes as PNG, SVG, HTML or JSON. They need the extra ``report``.
 """
 
-from evenhand.charts.alternatives import alternatives_chart
-from evenhand.charts.curves import frontier_chart, prices_chart
-from evenhand.charts.drawing import to_svg
-from evenhand.charts.outcomes import actions_chart, changed_chart, rates_chart
-from evenhand.charts.rates_over_time import history_chart
-from evenhand.charts.rules import thresholds_chart, weights_chart
+from evenhand.charts.by_group import actions_chart, history_chart, rates_chart, thresholds_chart
+from evenhand.charts.curves import alternatives_chart, frontier_chart, prices_chart
+from evenhand.charts.look import to_svg
 from evenhand.charts.scores import calibration_chart, cut_off_chart, roc_chart
 
 __all__ = [
     "actions_chart",
     "alternatives_chart",
     "calibration_chart",
-    "changed_chart",
     "cut_off_chart",
     "frontier_chart",
     "history_chart",
@@ -25,5 +21,4 @@ __all__ = [
     "roc_chart",
     "thresholds_chart",
     "to_svg",
-    "weights_chart",
 ]

@@ -1,15 +1,14 @@
-"""Charts over the tolerance: accuracy against disparity, and shadow prices."""
+"""Charts of what fairness costs: accuracy against disparity, shadow prices, and alternative models."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evenhand.charts import look
-from evenhand.charts.drawing import ChartType, alt
-from evenhand.charts.look import Measure, between, fairer, numbers, rounded, table
-from evenhand.charts.records import NO_VALUE, Row, Shown, known, read_records, shown_groups
+from evenhand.charts.look import ChartType, Measure, alt, between, fairer, numbers, rounded, table
+from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
 
 _UP, _ACROSS = ("accuracy_low", "accuracy_high"), ("disparity_low", "disparity_high")
 _MEASURED = ("accuracy", "disparity")
@@ -21,8 +20,8 @@ _EASIER: dict[Measure, tuple[str, str]] = {
     "ratio": ("a ratio lower by 0.01", "a lower ratio"),
     "bound": ("a bound easier by 0.01", "an easier bound"),
 }
-_LINES, _SHAPES = 6, 10
-"""Most lines in a chart; shapes that tell a line from others."""
+_LINES = 6
+"""Lines of prices that are drawn."""
 
 
 def frontier_chart(
@@ -45,7 +44,7 @@ def frontier_chart(
         ``curve`` (its name), ``accuracy``, ``disparity``; optional ``tolerance``, ``accuracy_low``,
         ``accuracy_high``, ``disparity_low``, ``disparity_high``, ``expected_accuracy``,
         ``expected_disparity``; ``kind``: "curve", or "point" for another classifier; and ``origin``:
-        "solved", "trained" or "given". Curves are ordered by tolerance, or by disparity if they have none.
+        "solved", "trained" or "given".
     x_title : str, default="disparity"
         Axis title, such as "mean difference, demographic parity".
     measure : {"difference", "ratio", "bound"}, default="difference"
@@ -68,18 +67,13 @@ def frontier_chart(
     """
     optional = ("tolerance", *_UP, *_ACROSS, *_EXPECTED)
     rows = read_records(records, ("curve",), _MEASURED, optional, kind="curve", origin="solved")
-    rows.sort(key=lambda row: str(row["kind"]))
-    for row in rows:
-        row["group"] = row["curve"]
-        row["order"] = row["disparity"] if row["tolerance"] is None else row["tolerance"]
-    shown = shown_groups(rows, order=lambda _: 0.0, most=len(rows))
-    complete = [row for row in shown.rows if known(row, *_MEASURED)]
+    rows = [row | {"group": row["curve"]} for row in sorted(rows, key=lambda row: str(row["kind"]))]
+    names = list(dict.fromkeys(row["curve"] for row in rows))
+    complete = sorted((row for row in rows if known(row, *_MEASURED)), key=lambda row: row["disparity"])
     points = [row for row in complete if row["kind"] == "point"]
-    curves = [row for row in shown.rows if row["kind"] == "curve"]
-    curves.sort(key=lambda row: math.inf if row["order"] is None else row["order"])
-    expected = [row for row in curves if known(row, *_EXPECTED)]
+    measured = [row for row in complete if row["kind"] == "curve"]
+    expected = [row for row in rows if row["kind"] == "curve" and known(row, *_EXPECTED)]
     line = [row | dict(zip(_MEASURED, (row[key] for key in _EXPECTED), strict=True)) for row in expected]
-    measured = [row for row in curves if known(row, *_MEASURED)]
     across, up = (
         _reach([*measured, *points, *line], key, limits)
         for key, limits in (("disparity", _ACROSS), ("accuracy", _UP))
@@ -96,14 +90,14 @@ def frontier_chart(
         return alt.Y(f"{field}:Q", title="accuracy", **numbers(7, up))
 
     place = {"x": x("disparity"), "y": y("accuracy")}
-    marks = place | look.line_marks(shown.names, "color", "shape")
+    marks = place | look.line_marks(names, "color", "shape")
     marks["tooltip"] = ["curve:N", "origin:N", *rounded("tolerance", *_MEASURED, *_UP, *_ACROSS)]
     bars = alt.Chart(table([*points, *barred])).mark_rule(opacity=0.4, clip=True)
-    colour, dashes = (look.line_marks(shown.names, key) for key in ("color", "strokeDash"))
+    colour, dashes = (look.line_marks(names, key) for key in ("color", "strokeDash"))
     layers = [
         bars.encode(**place | colour | {"y": y(_UP[0]), "y2": f"{_UP[1]}:Q"}),
         bars.encode(**place | colour | {"x": x(_ACROSS[0]), "x2": f"{_ACROSS[1]}:Q"}),
-        alt.Chart(table(line)).mark_line(strokeWidth=2).encode(**place | colour | dashes, order="order:Q"),
+        alt.Chart(table(line)).mark_line(strokeWidth=2).encode(**place | colour | dashes),
         *(
             alt.Chart(table(drawn)).mark_point(size=size, filled=True, opacity=1).encode(**marks)
             for size, drawn in (
@@ -121,7 +115,7 @@ def frontier_chart(
             "Curves: optimum by the posteriors." if line else "",
             f"Points: test rows{level}." if complete else "",
         ),
-        description=_sentence(list(dict.fromkeys(row["name"] for row in shown.rows)), complete, x_title),
+        description=_sentence(names, complete, x_title),
     )
 
 
@@ -159,8 +153,7 @@ def _reach(rows: list[Row], key: str, limits: tuple[str, str]) -> list[float]:
 def _sentence(names: list[str], rows: list[Row], x_title: str) -> str:
     parts = []
     for name in names:
-        mine = sorted((row for row in rows if row["curve"] == name), key=lambda row: row["disparity"])
-        ends = [f"{row['accuracy']:.3f} at {row['disparity']:.3f}" for row in mine]
+        ends = [f"{row['accuracy']:.3f} at {row['disparity']:.3f}" for row in rows if row["curve"] == name]
         parts.append(f"{name}: {' to '.join(dict.fromkeys([ends[0], ends[-1]])) if ends else NO_VALUE}")
     return f"Accuracy against {x_title}. {'; '.join(parts)}."
 
@@ -195,42 +188,31 @@ def prices_chart(
     ... ]).description
     'The highest price is 0.0040 of accuracy for 0.01 more tolerance, of F at tolerance 0.010.'
     """
-    easier = _EASIER[measure]
-    rows = _added(read_records(records, ("group",), ("tolerance", "price")))
+    easier, looser = _EASIER[measure]
+    rows = read_records(records, ("group",), ("tolerance", "price"))
     there = [row for row in rows if known(row, "tolerance", "price")]
-    every, binding = {row["group"] for row in rows}, {row["group"] for row in rows if row["price"] != 0}
+    every, binding = {row["group"] for row in there}, {row["group"] for row in there if row["price"] > 0}
     shown = shown_groups(
-        [row for row in rows if row["group"] in (binding or every)],
-        order=lambda own: max((row["price"] for row in own if row["price"] is not None), default=None),
+        [row for row in there if row["group"] in (binding or every)],
+        order=lambda own: max(row["price"] for row in own),
         most=_LINES,
     )
-    place = {
-        "x": alt.X(
-            "tolerance:Q",
-            title=fairer(x_title, measure),
-            **numbers(8, between(there, "tolerance"), reverse=True) if measure == "ratio" else numbers(8),
-        ),
-        "y": alt.Y("price:Q", title=f"accuracy gained by {easier[0]}", **numbers(6)),
-    }
-    words = ["name:N", *rounded("tolerance"), *rounded("price", form=".5f")]
-    layers = [
-        alt.Chart(table(shown.rows))
-        .mark_line(strokeWidth=2)
-        .encode(**place, **look.line_marks(shown.names, "color", "strokeDash")),
-        alt.Chart(table(_some(shown)))
-        .mark_point(size=40, filled=True, opacity=1)
-        .encode(**place, **look.line_marks(shown.names, "color", "shape"), tooltip=words),
-    ]
+    ends = between(there, "tolerance") if measure == "ratio" else None
+    x = alt.X("tolerance:Q", title=fairer(x_title, measure), **numbers(8, ends, reverse=measure == "ratio"))
+    y = alt.Y("sum(price):Q", title=f"accuracy gained by {easier}", **numbers(6))
+    words = ["group:N", *rounded("tolerance"), *rounded("sum(price)", form=".5f")]
+    lines = alt.Chart(table(shown.rows)).mark_line(strokeWidth=2, point={"size": 16})
+    marks = look.line_marks(shown.names, "color", "strokeDash", points=False)
     sentence = f"Prices: {NO_VALUE}."
     if there:
         top = max(there, key=lambda row: row["price"])
         sentence = (
-            f"The highest price is {top['price']:.4f} of accuracy for {easier[0]}, of {top['group']} "
+            f"The highest price is {top['price']:.4f} of accuracy for {easier}, of {top['group']} "
             f"at tolerance {top['tolerance']:.3f}."
         )
     return look.finished(
-        alt.layer(*layers).properties(width=560, height=300),
-        title=f"What {easier[1]} would gain",
+        alt.layer(lines.encode(x=x, y=y, tooltip=words, **marks)).properties(width=560, height=300),
+        title=f"What {looser} would gain",
         subtitle=(
             "Shadow price of each group. Where it is 0, the group does not limit accuracy.",
             f"Groups that never bind: {len(every - binding)}." if every - binding else "",
@@ -240,17 +222,84 @@ def prices_chart(
     )
 
 
-def _some(shown: Shown) -> Iterator[Row]:
-    """Evenly spaced rows of each line, for its shapes."""
-    for name in shown.names:
-        mine = shown.of(name, "tolerance", "price")
-        yield from mine[:: math.ceil(len(mine) / _SHAPES) or 1]
+def alternatives_chart(
+    candidates: Iterable[Mapping[str, Any]],
+    bound: Iterable[Mapping[str, Any]],
+    *,
+    margin: float,
+    confidence: float,
+) -> ChartType:
+    """Difference in accuracy against the lowest impact ratio; the bound as a curve.
 
+    Parameters
+    ----------
+    candidates : iterable of mappings
+        ``name``, ``kind``, ``accuracy_difference``, ``impact_ratio``, ``chosen``; optional ``accuracy_low``,
+        ``accuracy_high``, ``ratio_low``, ``ratio_high``.
+    bound : iterable of mappings
+        ``margin``, ``impact_ratio``.
+    margin : float
+        Where a line is drawn.
+    confidence : float
+        Of the intervals, for the subtitle.
 
-def _added(rows: list[Row]) -> list[Row]:
-    """Prices added by group and tolerance; a sum with a missing part is missing."""
-    found: dict[tuple[str, float | None], Row] = {}
-    for row in rows:
-        one = found.setdefault((row["group"], row["tolerance"]), row | {"price": 0.0})
-        one["price"] = one["price"] + row["price"] if known(one, "price") and known(row, "price") else None
-    return list(found.values())
+    Returns
+    -------
+    altair chart
+
+    Examples
+    --------
+    >>> old = {"name": "incumbent", "kind": "incumbent", "accuracy_difference": 0.0, "impact_ratio": 0.6}
+    >>> new = {"name": "new", "kind": "fair", "accuracy_difference": -0.002, "impact_ratio": 0.7}
+    >>> bound = [{"margin": 0.0, "impact_ratio": 0.8}]
+    >>> alternatives_chart([old, new], bound, margin=0.005, confidence=0.95).description
+    'Lowest impact ratio and difference in accuracy. incumbent: 0.600 at 0.0000; new: 0.700 at -0.0020.'
+    """
+    figures = ("accuracy_difference", "impact_ratio")
+    limits = ("accuracy_low", "accuracy_high", "ratio_low", "ratio_high")
+    rows = [
+        {**row, "group": row["kind"]}
+        for row in read_records(candidates, ("name", "kind"), figures, limits, chosen="")
+        if known(row, *figures)
+    ]
+    curve = [{"accuracy_difference": -row["margin"], "impact_ratio": row["impact_ratio"]} for row in bound]
+    across = between([*rows, *curve], "impact_ratio")
+    up = between([*rows, *curve, {"accuracy_difference": -1.2 * margin}], "accuracy_difference")
+    place = {
+        "x": alt.X(
+            "impact_ratio:Q",
+            title="lowest impact ratio  |  fairer →",
+            **numbers(8, [across[0] - 0.02, across[1] + 0.02]),
+        ),
+        "y": alt.Y(
+            "accuracy_difference:Q",
+            title="difference in accuracy",
+            **numbers(7, [up[0] - 0.002, up[1] + 0.002]),
+        ),
+    }
+    kinds = list(dict.fromkeys(row["group"] for row in rows))
+    marks = place | look.line_marks(kinds, "color", "shape")
+    tips = ["name:N", *rounded("accuracy_difference", "accuracy_low", "accuracy_high", "impact_ratio")]
+    named = [row for row in rows if row["kind"] == "incumbent" or row.get("chosen")]
+    limited = [row for row in named if known(row, "accuracy_low", "ratio_low")]
+    bars = alt.Chart(table(limited)).mark_rule(opacity=0.5, clip=True)
+    text = alt.Chart(table(named)).mark_text(align="left", dx=9, dy=-9, fontSize=12, color=look.INK)
+    line = alt.Chart(table([{"accuracy_difference": -margin}])).mark_rule(strokeDash=[4, 4], color=look.FAINT)
+    layers = [
+        line.encode(y=place["y"]),
+        alt.Chart(table(curve)).mark_line(color=look.INK, strokeWidth=2, point=True).encode(**place),
+        bars.encode(**place | {"y": alt.Y("accuracy_low:Q"), "y2": "accuracy_high:Q"}),
+        bars.encode(**place | {"x": alt.X("ratio_low:Q"), "x2": "ratio_high:Q"}),
+        alt.Chart(table(rows)).mark_point(size=80, filled=True, opacity=0.9).encode(**marks, tooltip=tips),
+        text.encode(**place, text="name:N"),
+    ]
+    said = (f"{row['name']}: {row['impact_ratio']:.3f} at {row['accuracy_difference']:.4f}" for row in rows)
+    return look.finished(
+        alt.layer(*layers).properties(width=560, height=380),
+        title="Alternatives to the incumbent",
+        subtitle=(
+            "Black line: the bound, by the learned probabilities. "
+            f"Dashed: {margin:g} less accurate than the incumbent. Bars: {100 * confidence:g} % intervals.",
+        ),
+        description=f"Lowest impact ratio and difference in accuracy. {'; '.join(said)}.",
+    )

@@ -1,14 +1,22 @@
-"""The look of all charts: colours, titles, and marks that can be told apart in greyscale."""
+"""The look of all charts: colours, titles, marks that differ in greyscale; and pictures of charts."""
 
 from __future__ import annotations
 
+import html
 import textwrap
 from collections.abc import Iterable, Sequence
-from itertools import cycle, islice
 from typing import Any, Literal
 
-from evenhand.charts.drawing import ChartType, alt, shown_offline
 from evenhand.charts.records import Row
+from evenhand.exceptions import MissingExtraError
+
+try:
+    import altair as alt
+    from altair.typing import ChartType
+except ImportError:
+    raise MissingExtraError("altair", "report") from None
+
+__all__ = ["ChartType", "alt"]  # what other modules of charts take from here besides the names below
 
 Measure = Literal["difference", "ratio", "bound"]
 """How groups are compared; fairer is on the left of every axis, so that of ratios runs from 1 down."""
@@ -20,13 +28,13 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 6], [10, 2, 2, 2, 2
 FONT = "Arial, Liberation Sans, Helvetica, Roboto, DejaVu Sans Condensed, sans-serif"
 """Charts are laid out with the widths of the first; the others are about as wide."""
 
+SHORT = "length(datum.label) > 42 ? slice(datum.label, 0, 27) + '…' + slice(datum.label, -14) : datum.label"
+"""Labels of groups, without the middle part if they are long."""
 
 PAPER, INK, FAINT, GRID = "#ffffff", "#1b1e23", "#5b6068", "#e3e5e8"
 """Background, text, secondary text, and lines behind the data."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#B65A8E", "#9A6A00", "#555555")
 """After Okabe and Ito, made darker where the contrast with the background was too low."""
-DIVERGING = ("#F09A4A", "#f4f4f2", "#66AEDD")
-"""For values below, at and above 0; text on them is legible."""
 _LETTERS = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12}
 _CONFIG = {
     "background": PAPER,
@@ -51,14 +59,11 @@ _CONFIG = {
         "titlePadding": 8,
         "labelFlush": False,
         "gridColor": GRID,
-        "domainColor": FAINT,
-        "tickColor": FAINT,
     },
     "header": {**_LETTERS, "titleFontWeight": "normal"},
     "legend": {
         **_LETTERS,
         "labelLimit": 340,
-        "symbolSize": 90,
         "symbolStrokeWidth": 2,
         "symbolOpacity": 1,
     },
@@ -69,39 +74,27 @@ def line_marks(names: Sequence[str], *channels: str, points: bool = True) -> dic
     """Channels that tell groups apart, with a legend of points, or lines, below the chart."""
     ranges = {"color": COLOURS, "shape": SHAPES, "strokeDash": DASHES}
     symbols = {"symbolStrokeWidth": 0} if points else {"symbolType": "stroke", "symbolStrokeWidth": 2}
-    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, **symbols)
-    return {
-        name: _channel(name, "group", names, islice(cycle(ranges[name]), len(names)), legend)
-        for name in channels
-    }
+    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, labelExpr=SHORT, **symbols)
+    return {name: _channel(name, "group", names, ranges[name], legend) for name in channels}
 
 
-def paired_marks(field: str, kinds: tuple[str, str], *, compared: bool) -> dict[str, Any]:
-    """Channels that distinguish a value from its baseline by colour, filling and shape.
+def paired_marks(kinds: tuple[str, str], *, compared: bool) -> dict[str, Any]:
+    """Channels of points that tell ``when`` a value was found: its baseline, and it, by all of them.
 
-    Parameters
-    ----------
-    field : str
-        Holds one of the kinds in each row.
-    kinds : (str, str)
-        The baseline and the value.
-    compared : bool
-        Whether there is a baseline; otherwise no legend is needed.
-
-    Returns
-    -------
-    dict
-        Channels of points.
+    Without a baseline to be `compared` with, no legend is needed.
     """
-    ranges = {
-        "color": (COLOURS[1], COLOURS[0]),
-        "fill": (PAPER, COLOURS[0]),
-        "shape": ("diamond", "circle"),
-    }
+    legend, values = (
+        alt.Legend(title=None, orient="top"),
+        {
+            "color": (COLOURS[1], COLOURS[0]),
+            "fill": (PAPER, COLOURS[0]),
+            "shape": ("diamond", "circle"),
+        },
+    )
     if not compared:
-        return {name: alt.value(values[1]) for name, values in ranges.items()}
+        return {name: alt.value(two[1]) for name, two in values.items()}
     legend = alt.Legend(title=None, orient="top")
-    return {name: _channel(name, field, kinds, values, legend) for name, values in ranges.items()}
+    return {name: _channel(name, "when", kinds, two, legend) for name, two in values.items()}
 
 
 def notes(**encoding: Any) -> alt.Chart:
@@ -134,7 +127,9 @@ def finished(chart: ChartType, *, title: str, subtitle: Iterable[str], descripti
         description=description,
         config=_CONFIG,
     )
-    return shown_offline(complete)
+    kind = type(type(complete).__name__, (_AsPicture, type(complete)), {})
+    object.__setattr__(complete, "__class__", kind)  # plain assignment would set a field of the chart
+    return complete
 
 
 def table(rows: Iterable[Row]) -> Any:
@@ -176,18 +171,13 @@ def between(rows: Iterable[Row], *keys: str) -> list[float]:
     return [min(found, default=0.0), max(found, default=1.0)]
 
 
-def group_axis(names: Sequence[str], *, gap: float = 0.25, **axis: Any) -> alt.Y:
+def group_axis(names: Sequence[str]) -> alt.Y:
     """A vertical axis with one line per group."""
-    look = {
-        "title": None,
-        "labelLimit": 420,
-        "labelPadding": 8,
-        "ticks": False,
-        "domain": False,
-        "grid": True,
-    }
-    scale = alt.Scale(domain=list(names), paddingInner=gap)
-    return alt.Y("group:N", scale=scale, sort=None, axis=alt.Axis(**look | axis))
+    axis = alt.Axis(
+        title=None, labelExpr=SHORT, labelLimit=420, labelPadding=8, ticks=False, domain=False, grid=True
+    )
+    scale = alt.Scale(domain=list(names), paddingInner=0.25)
+    return alt.Y("group:N", scale=scale, sort=None, axis=axis)
 
 
 def _channel(name: str, field: str, kinds: Iterable[str], values: Iterable[Any], legend: alt.Legend) -> Any:
@@ -196,15 +186,31 @@ def _channel(name: str, field: str, kinds: Iterable[str], values: Iterable[Any],
     return channel(f"{field}:N", scale=scale, sort=None, legend=legend)
 
 
-def beside(*, gap: int, **encoding: Any) -> alt.Chart:
-    """The ``label`` of each row, to the ``side`` of it that the row names: "left" or "right"."""
-    chart: alt.Chart = (
-        alt.Chart()
-        .mark_text(
-            fontSize=11,
-            align=alt.expr("datum.side == 'left' ? 'right' : 'left'"),
-            dx=alt.expr(f"datum.side == 'left' ? -{gap} : {gap}"),
-        )
-        .encode(text="label:N", **encoding)
-    )
-    return chart
+def to_svg(chart: ChartType) -> str:
+    """A chart as SVG."""
+    try:
+        import vl_convert  # noqa: PLC0415  (30 MB, not needed to make a chart)
+    except ImportError:
+        raise MissingExtraError("vl-convert-python", "report") from None
+    definition = chart.to_dict(validate=False)  # Altair has validated every part when it was made
+    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+    picture = vl_convert.vegalite_to_svg(definition, vl_version=version, allowed_base_urls=[])
+    words = html.escape(definition.get("description", ""))
+    return picture.replace("<svg", f'<svg role="img" aria-label="{words}"', 1)
+
+
+class _AsPicture:
+    """A chart that notebooks show as SVG.
+
+    Altair's own output loads JavaScript from a network and stays empty without one. The result is still an
+    Altair chart, and the renderer set for other charts does not change.
+    """
+
+    def as_svg(self) -> str:
+        return to_svg(self)  # type: ignore[arg-type]
+
+    def _repr_mimebundle_(self, *args: Any, **settings: Any) -> Any:
+        try:
+            return {"image/svg+xml": self.as_svg(), "text/plain": self.description}  # type: ignore[attr-defined]
+        except MissingExtraError:
+            return super()._repr_mimebundle_(*args, **settings)  # type: ignore[misc]

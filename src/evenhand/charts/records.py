@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -98,9 +96,9 @@ class Shown:
     Attributes
     ----------
     rows : list of dict
-        Those of the groups that are drawn, in order: ``group`` is the short name, ``name`` the whole.
+        Those of the groups that are drawn, in order.
     names : list of str
-        Short names in order.
+        Their names, in order.
     left_out : int
         The number of other groups.
     """
@@ -108,10 +106,6 @@ class Shown:
     rows: list[Row]
     names: list[str]
     left_out: int
-
-    def of(self, name: str, *keys: str) -> list[Row]:
-        """The rows of a group, by its short name, that have numbers under all keys."""
-        return [row for row in self.rows if row["group"] == name and known(row, *keys)]
 
     def without(self, others: str) -> str:
         """A sentence on the groups that are not drawn, if there are any."""
@@ -131,7 +125,7 @@ def shown_groups(
     weight: Callable[[list[Row]], float | None] | None = None,
     most: int = 60,
 ) -> Shown:
-    """The groups to draw, sorted, with shortened names.
+    """The groups to draw, sorted.
 
     Parameters
     ----------
@@ -154,33 +148,10 @@ def shown_groups(
     for row in rows:
         by_group.setdefault(row["group"], []).append(row)
 
-    def ranked(names: Iterable[str], by: Callable[[list[Row]], float | None]) -> list[str]:
-        ranks = {name: by(by_group[name]) for name in names}
+    def falling(measure: Callable[[list[Row]], float | None]) -> list[str]:
+        ranks = {name: measure(own) for name, own in by_group.items()}
         return sorted(ranks, key=lambda name: math.inf if (rank := ranks[name]) is None else -rank)
 
-    kept = set(ranked(by_group, weight or order)[:most])
-    labels = _labels(ranked(filter(kept.__contains__, by_group), order))
-    drawn = [{**row, "name": name, "group": one} for name, one in labels.items() for row in by_group[name]]
-    return Shown(drawn, list(labels.values()), len(by_group) - len(kept))
-
-
-def _labels(names: list[str]) -> dict[str, str]:
-    """Unique short names: where two would be the same, a digest of the whole name is appended."""
-    short = {name: _shortened(name) for name in names}
-    shared = Counter(short.values())
-    digest = {name: hashlib.sha256(name.encode()).hexdigest()[:6] for name in names}
-    return {name: f"{one} #{digest[name]}" if shared[one] > 1 else one for name, one in short.items()}
-
-
-def _shortened(name: str, most: int = 42) -> str:
-    """A name without the middle part if it is too long.
-
-    Examples
-    --------
-    >>> _shortened("a long name of a group", 12)
-    'a long …roup'
-    """
-    if len(name) <= most:
-        return name
-    tail = most // 3
-    return f"{name[: most - tail - 1]}…{name[-tail:]}"
+    kept = set(falling(weight or order)[:most])
+    names = [name for name in falling(order) if name in kept]
+    return Shown([row for name in names for row in by_group[name]], names, len(by_group) - len(names))

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.charts import look
-from evenhand.charts.drawing import ChartType, alt
-from evenhand.charts.look import between, numbers, rounded, table
+from evenhand.charts.look import ChartType, alt, between, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, Shown, known, read_records, shown_groups
 
 _SIDE, _LARGE = 165, 280
@@ -43,12 +42,11 @@ def roc_chart(records: Iterable[Mapping[str, Any]], *, max_groups: int = 6) -> C
     'ROC curves. F: area 0.800.'
     """
     titles = {"false_positive_rate": "false-positive rate", "true_positive_rate": "true-positive rate"}
-    shown, lines = _lines(records, titles, [(0.0, 0.0), (1.0, 1.0)], max_groups, ticks=(5, 5))
-
-    def area(name: str) -> float:
-        across, up = (np.array([row[key] for row in shown.of(name, *titles)]) for key in titles)
-        return float(np.trapezoid(up, across))
-
+    shown, points, lines = _lines(records, titles, [(0.0, 0.0), (1.0, 1.0)], max_groups, ticks=(5, 5))
+    said = []
+    for name, own in points.items():
+        across, up = ([row[key] for row in own] for key in titles)
+        said.append(f"{name}: area {np.trapezoid(up, across):.3f}")
     return look.finished(
         lines.properties(width=380, height=380),
         title="Do scores rank people as well in each group?",
@@ -56,7 +54,7 @@ def roc_chart(records: Iterable[Mapping[str, Any]], *, max_groups: int = 6) -> C
             "Further up and to the left is better; on the dashed line, scores tell nothing.",
             shown.without("smaller groups"),
         ),
-        description=f"ROC curves. {'; '.join(f'{name}: area {area(name):.3f}' for name in shown.names)}.",
+        description=f"ROC curves. {'; '.join(said)}.",
     )
 
 
@@ -84,10 +82,10 @@ def cut_off_chart(records: Iterable[Mapping[str, Any]], *, max_groups: int = 6) 
     """
     titles = {"share": "share of all people who are selected", "impact_ratio": "impact ratio"}
     behind = [(0.0, 0.8), (1.0, 0.8)]
-    shown, lines = _lines(records, titles, behind, max_groups, ticks=(9, 6), point={"size": 46})
+    shown, points, lines = _lines(records, titles, behind, max_groups, ticks=(9, 6), point={"size": 46})
     said = []
-    for name in shown.names:
-        worst = min(shown.of(name, *titles), key=lambda row: row["impact_ratio"], default=None)
+    for name, own in points.items():
+        worst = min(own, key=lambda row: row["impact_ratio"], default=None)
         lowest = f"lowest {worst['impact_ratio']:.3f} at {worst['share']:.0%}" if worst else NO_VALUE
         said.append(f"{name}: {lowest}")
     return look.finished(
@@ -109,8 +107,8 @@ def _lines(
     *,
     ticks: tuple[int, int],
     **mark: Any,
-) -> tuple[Shown, Any]:
-    """The largest groups, with a line for each through its rows in their order, and a dashed one behind."""
+) -> tuple[Shown, dict[str, list[Row]], Any]:
+    """The largest groups, their points, and a line through those of each, in their order, with one behind."""
     across, up = titles
     shown = shown_groups(
         read_records(records, ("group",), (across, up), ("n",)),
@@ -122,14 +120,15 @@ def _lines(
         "x": alt.X(f"{across}:Q", title=titles[across], **numbers(ticks[0], [0, 1])),
         "y": alt.Y(f"{up}:Q", title=titles[up], **numbers(ticks[1], [0, top])),
     }
-    drawn = [{**row, "order": k} for k, row in enumerate(shown.rows) if known(row, across, up)]
+    drawn = [row | {"order": k} for k, row in enumerate(shown.rows) if known(row, across, up)]
+    points = {name: [row for row in drawn if row["group"] == name] for name in shown.names}
     marks = look.line_marks(shown.names, "color", "strokeDash", points=False)
-    tips = ["name:N", *rounded(across, up, form=".3f")]
+    tips = ["group:N", *rounded(across, up, form=".3f")]
     ends = table({across: x, up: y} for x, y in behind)
     dashed = alt.Chart(ends).mark_line(color=look.FAINT, strokeDash=[4, 4], strokeWidth=1)
     curves = alt.Chart(table(drawn)).mark_line(strokeWidth=2, **mark)
     lines = curves.encode(**place | marks, order="order:Q", tooltip=tips)
-    return shown, alt.layer(dashed.encode(**place), lines)
+    return shown, points, alt.layer(dashed.encode(**place), lines)
 
 
 def calibration_chart(
@@ -146,7 +145,8 @@ def calibration_chart(
     Parameters
     ----------
     records : iterable of mappings
-        One per group and bin: ``group``, ``predicted``, ``observed``; optional ``low``, ``high``, ``n``.
+        One per group and bin: ``group``, ``predicted``, ``observed``, ``n``, the number of people in it;
+        optional ``low`` and ``high``.
     confidence : float, default=None
         Of the intervals, for the subtitle.
     title : str, default="Do the probabilities hold in each group?"
@@ -164,20 +164,20 @@ def calibration_chart(
     ... ]).description
     'On average over 1,000 people, predicted and observed shares differ by 0.028; most in F, by 0.028.'
     """
-    rows = read_records(records, ("group",), ("predicted", "observed"), ("low", "high", "n"))
+    rows = read_records(records, ("group",), ("predicted", "observed", "n"), ("low", "high"))
     size: defaultdict[str, float] = defaultdict(float)
     for row in rows:
-        size[row["group"]] += row["n"] or 0.0
+        row["n"] = row["n"] or 0.0
+        size[row["group"]] += row["n"]
     shown = shown_groups(rows, order=lambda own: size[own[0]["group"]], most=max_groups)
     columns = min(len(shown.names), 4)
     side = _LARGE if columns <= 2 else _SIDE
     there = [row for row in rows if known(row, "predicted", "observed")]
     drawn = {row["group"] for row in there}
     for row in shown.rows:
-        count = [f"{size[row['name']]:,.0f} people"] if size[row["name"]] else []
-        row["panel"] = "\n".join([*textwrap.wrap(row["group"], side // 6), *count])
-        row["note"] = "" if row["name"] in drawn else NO_VALUE
-        row["n"] = row["n"] or 0
+        name = textwrap.wrap(row["group"], side // 6)
+        row["panel"] = "\n".join([*name, f"{size[row['group']]:,.0f} people"])
+        row["note"] = "" if row["group"] in drawn else NO_VALUE
         if not known(row, "predicted", "observed", "low", "high"):
             row["low"] = row["high"] = None
     axis = numbers(5, [0, 1])
@@ -185,7 +185,7 @@ def calibration_chart(
     y = alt.Y("observed:Q", title="observed share", **axis)
     most = max(row["n"] for row in shown.rows) or 1.0
     area = alt.Size("n:Q", scale=alt.Scale(domain=[0, most], range=[18, 170]), legend=None)
-    words = ["name:N", *rounded("predicted", "observed", "low", "high"), *rounded("n", form=",.0f")]
+    words = ["group:N", *rounded("predicted", "observed", "low", "high"), *rounded("n", form=",.0f")]
     layers = [
         alt.Chart(table([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}]))
         .mark_line(color=look.FAINT, strokeDash=[4, 4], strokeWidth=1)
@@ -209,7 +209,7 @@ def calibration_chart(
             "On the dashed line, predicted and observed shares agree.",
             "Above it, more people have the positive label than predicted.",
             shown.bars(confidence),
-            "Larger points: more people." if any(size.values()) else "",
+            "Larger points: more people.",
             shown.without("smaller groups"),
         ),
         description=_sentence(there),
@@ -217,20 +217,18 @@ def calibration_chart(
 
 
 def _sentence(rows: list[Row]) -> str:
-    """The mean gap between predicted and observed shares, weighted by ``n`` if it is known."""
+    """The mean distance between predicted and observed shares, over people."""
     if not rows:
         return f"Calibration: {NO_VALUE}."
-    counted = all(known(row, "n") for row in rows)
 
-    def gap(group: str | None = None) -> float:
-        part = [row for row in rows if group in (None, row["group"])]
-        people = [row["n"] if counted else 1.0 for row in part]
-        apart = [abs(row["predicted"] - row["observed"]) for row in part]
-        return float(np.dot(apart, people) / (sum(people) or 1.0))
+    def gap(part: list[Row]) -> float:
+        apart = sum(row["n"] * abs(row["predicted"] - row["observed"]) for row in part)
+        return float(apart / (sum(row["n"] for row in part) or 1.0))
 
-    worst = max(sorted({row["group"] for row in rows}), key=gap)
-    who = f" over {sum(row['n'] for row in rows):,.0f} people" if counted else " over the bins"
+    groups = sorted({row["group"] for row in rows})
+    gaps = {group: gap([row for row in rows if row["group"] == group]) for group in groups}
+    worst = max(groups, key=gaps.__getitem__)
     return (
-        f"On average{who}, predicted and observed shares differ by {gap():.3f}; "
-        f"most in {worst}, by {gap(worst):.3f}."
+        f"On average over {sum(row['n'] for row in rows):,.0f} people, predicted and observed shares differ "
+        f"by {gap(rows):.3f}; most in {worst}, by {gaps[worst]:.3f}."
     )

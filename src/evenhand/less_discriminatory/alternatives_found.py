@@ -67,7 +67,7 @@ class GroupOutcome:
     impact_ratio, low, high : float
         With limits that hold for all groups at once (Bonferroni).
     p_value : float
-        Fisher's exact test, two-sided; not with weights.
+        Fisher's exact test, two-sided.
     shortfall : float
         People missing to the rate of the reference.
     smd : float

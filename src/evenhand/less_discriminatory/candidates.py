@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer
 
+from evenhand._atomic import written_at_once
 from evenhand.data.checks import check_rows
 from evenhand.data.columns import is_missing
 from evenhand.data.features import column_names, drop_columns, take_rows
@@ -22,8 +24,7 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.less_discriminatory.paired_comparison import Decider, Floats
-from evenhand.posteriors.learner import takes_weights, weight_argument
+from evenhand.less_discriminatory.paired_comparison import Decider
 from evenhand.requirements.notions import DemographicParity
 
 KINDS: tuple[str, ...] = ("fair", "seeds", "settings", "features")
@@ -92,7 +93,7 @@ class Training:
 
     Attributes
     ----------
-    X, y, sensitive, weights : object
+    X, y, sensitive : object
         Of all rows; only those in `rows` are trained on.
     hidden : tuple
         Sensitive columns of X.
@@ -110,7 +111,6 @@ class Training:
     X: Any
     y: Any
     sensitive: dict[str, Any]
-    weights: Floats | None
     hidden: tuple[Any, ...]
     against: Any
     rows: NDArray[np.intp]
@@ -191,21 +191,17 @@ class Training:
         fitted = not isinstance(one.model, BaseEstimator) or hasattr(one.model, "classes_")
         if not hasattr(one.model, "fit") or (one.kind == "given" and fitted):
             return self.read(one)
-        place = None
-        if self.folder is not None:
-            named = f"{self.key} {one.name} {one.without} {one.model!r} {one.model.get_params()!r}"
-            place = self.folder / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.npy"
-            if place.exists():
-                try:
-                    return Decider(np.load(place, allow_pickle=False))
-                except (ValueError, OSError, EOFError):
-                    raise InputError(f"{place} cannot be read: delete it.") from None
+        if self.folder is None:
+            return self.read(replace(one, model=self.fitted(one)))
+        named = f"{self.key} {one.name} {one.without} {one.model!r} {one.model.get_params()!r}"
+        place = self.folder / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.npy"
+        with suppress(OSError, ValueError, EOFError):  # not there, or not whole: the model is trained
+            return Decider(np.load(place, allow_pickle=False))
         found = self.read(replace(one, model=self.fitted(one)))
-        if place is not None and found.scores is not None:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.with_suffix(".part").open("wb") as unfinished:
-                np.save(unfinished, found.scores)
-            place.with_suffix(".part").replace(place)
+        if found.scores is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with written_at_once(place) as unfinished, unfinished.open("wb") as file:
+                np.save(file, found.scores)
         return found
 
     def fitted(self, one: Candidate) -> Any:
@@ -213,10 +209,6 @@ class Training:
         model, rows = without_columns(clone(one.model), column_names(self.X), one.without), self.rows
         X, y = take_rows(drop_columns(self.X, one.without), rows), np.asarray(self.y)[rows]
         given: dict[str, Any] = {}
-        if self.weights is not None:
-            if not takes_weights(model):
-                raise InputError(f"{type(model).__name__}.fit takes no sample_weight.")
-            given |= weight_argument(model, self.weights[rows])
         if isinstance(model, FairClassifier) and model.sensitive_features is None:
             given["sensitive_features"] = {name: column[rows] for name, column in self.sensitive.items()}
         with warnings.catch_warnings():  # what a model attains is measured

@@ -31,7 +31,6 @@ class Rows:
     Attributes
     ----------
     positive : array of bool, shape (n,)
-    weights : array, shape (n,)
     members : array of bool, shape (G, n)
     names : tuple of GroupName
     references : array of int, shape (G,)
@@ -40,20 +39,23 @@ class Rows:
     """
 
     positive: NDArray[np.bool_]
-    weights: Floats
     members: NDArray[np.bool_]
     names: tuple[GroupName, ...]
     references: NDArray[np.intp]
 
     def take(self, rows: NDArray[np.intp]) -> Rows:
         """Some of the rows."""
-        weights, members = self.weights[rows], self.members[:, rows]
-        return replace(self, positive=self.positive[rows], weights=weights, members=members)
+        return replace(self, positive=self.positive[rows], members=self.members[:, rows])
 
     @cached_property
     def columns(self) -> Floats:
         """Of each row 1, its label and its groups."""
-        return np.column_stack([np.ones(len(self.weights)), self.positive, *self.members]).astype(np.float64)
+        return np.column_stack([self.once, self.positive, *self.members]).astype(np.float64)
+
+    @property
+    def once(self) -> Floats:
+        """Every row counts once."""
+        return np.ones(len(self.positive))
 
     def compared_with(self, rates: Floats) -> NDArray[np.intp]:
         """The place of the group that each is compared with, at these rates."""
@@ -74,11 +76,11 @@ class Rows:
         return np.where(np.isnan(ratios).all(axis=1), np.nan, np.fmin.reduce(ratios, axis=1))
 
     def draws(self, number: int, seed: int) -> Iterator[Floats]:
-        """How often each row counts: its weight, then in each bootstrap sample."""
-        n, rng = len(self.weights), np.random.default_rng(seed)
-        yield self.weights
+        """How often each row counts: once, then in each bootstrap sample."""
+        n, rng = len(self.positive), np.random.default_rng(seed)
+        yield self.once
         for _ in range(number):
-            yield self.weights * np.bincount(rng.integers(n, size=n), minlength=n)
+            yield np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +175,7 @@ class Comparison:
     @property
     def rate(self) -> float:
         """The approval rate."""
-        w = self.rows.weights
-        return float(np.average(self.deciders[0].selected(w, self.share), weights=w))
+        return float(self.deciders[0].selected(self.rows.once, self.share).mean())
 
     def lowest(self, k: int) -> Floats:
         """The lowest impact ratio of a model, in each draw."""
@@ -216,26 +217,25 @@ class Comparison:
 
     def groups(self, k: int, name: str) -> Iterator[GroupOutcome]:
         """The groups under a model."""
-        rows, w, rates, scores = self.rows, self.rows.weights, self.figures[0, k, 3:], self.deciders[k].scores
-        before, after = (self.deciders[place].selected(w, self.rate) for place in (0, k))
-        swaps = w * np.maximum(after - before, 0), w * np.maximum(before - after, 0)
-        places, equal = rows.compared_with(rates), bool((w == 1).all())
+        rows, rates, scores = self.rows, self.figures[0, k, 3:], self.deciders[k].scores
+        before, after = (self.deciders[place].selected(rows.once, self.rate) for place in (0, k))
+        swaps = np.maximum(after - before, 0), np.maximum(before - after, 0)
+        places, sizes = rows.compared_with(rates), rows.members.sum(axis=1).tolist()
         z = critical_value(self.confidence, len(rates) - len(set(places.tolist())))
         for m, place in enumerate(places.tolist()):
             own, other = rows.members[m], rows.members[place]
-            sizes = [round(float(w[part].sum() ** 2 / (w[part] ** 2).sum())) for part in (own, other)]
             ratio, p, shortfall, smd = [math.nan] * 3, math.nan, math.nan, math.nan
             if m != place:
-                ratio = [*impact_ratio(float(rates[m]), sizes[0], float(rates[place]), sizes[1], z)]
-                shortfall = float((rates[place] - rates[m]) * w[own].sum())
-            if m != place and equal:
-                p = fisher(round(rates[m] * sizes[0]), sizes[0], round(rates[place] * sizes[1]), sizes[1])[0]
+                ratio = [*impact_ratio(float(rates[m]), sizes[m], float(rates[place]), sizes[place], z)]
+                hits = [round(rates[one] * sizes[one]) for one in (m, place)]
+                p = fisher(hits[0], sizes[m], hits[1], sizes[place])[0]
+                shortfall = float((rates[place] - rates[m]) * sizes[m])
                 smd = smd if scores is None else standardized_difference(scores[own], scores[other], scores)
             swapped = [float(part[own].sum()) for part in swaps]
             hits = [float(part[own] @ rows.positive[own]) for part in swaps]
             good = [hit / size if size > 0 else math.nan for hit, size in zip(hits, swapped, strict=True)]
             yield GroupOutcome(
-                *(name, rows.names[m], rows.names[place], int(own.sum()), float(rates[m])),
+                *(name, rows.names[m], rows.names[place], sizes[m], float(rates[m])),
                 *(*ratio, p, shortfall, smd, *swapped, *good),
             )
 

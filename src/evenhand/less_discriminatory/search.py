@@ -51,7 +51,6 @@ def alternatives(
     estimator: Any = None,
     search: Sequence[str] = KINDS,
     test_size: float = 0.5,
-    sample_weight: Any = None,
     confidence: float = 0.95,
     pos_label: Any = None,
     folder: Any = None,
@@ -90,8 +89,6 @@ def alternatives(
         other seeds; with other settings, halved and doubled; without each feature. All of them by default.
     test_size : float, default=0.5
         Share of the rows that is held out.
-    sample_weight : array, default=None
-        Weights of the rows; there are no p-values and no SMD then.
     confidence : float, default=0.95
         Of all intervals.
     pos_label : object, default=None
@@ -141,26 +138,24 @@ def alternatives(
     X = np.asarray(X) if isinstance(X, list) else X
     check_rows({"X": range(X.shape[0]), "y": y})
     hidden, columns = _sensitive(X, sensitive_features)
-    read = read_rows(y, y, columns, sample_weight=sample_weight, pos_label=pos_label, names=_NAMES)
+    read = read_rows(y, y, columns, pos_label=pos_label, names=_NAMES)
     people, positive = _people(read, reference), np.asarray(read.classes)[1]
     train, held_out = features.random_split(len(read.codes), test_size, random_state)
     halves = [held_out[part] for part in features.random_split(len(held_out), 0.5, random_state + 1)]
     choosing, reporting = _parts(people, halves)
-    data = Fingerprint.of(X, people.positive, read.codes, read.weights)
+    data = Fingerprint.of(X, people.positive, read.codes, None)
     key = f"{data} {version('evenhand')} {version('scikit-learn')} {test_size} {random_state}"
     place = None if folder is None else Path(folder)
     if place is not None and place.exists() and not place.is_dir():
         raise InputError(f"folder: {place} is not a folder.")
-    training = Training(
-        X, y, columns, read.weights, hidden, reference or "groups", train, positive, place, key
-    )
+    training = Training(X, y, columns, hidden, reference or "groups", train, positive, place, key)
     first = Candidate("incumbent", "incumbent", incumbent)
     own = training.read(first, decides=approval_rate is None)
     rate = _approval_rate(own, approval_rate)
     tried = [Candidate(name, "given", model) for name, model in (candidates or {}).items()]
     learner = learner_of(incumbent, estimator)
     if learner is not None:
-        figures = own.take(halves[0]).figures(choosing, choosing.weights, rate)
+        figures = own.take(halves[0]).figures(choosing, choosing.once, rate)
         ratio = min(1.0, float(choosing.lowest(figures[None])[0]))
         tried += training.generated(learner, ratio=ratio, search=tuple(search))
     elif not tried:
@@ -172,8 +167,8 @@ def alternatives(
     models, deciders, missing = _deciders(training, first, own, steps)
     chosen_on, reported_on = ([one.take(half) for one in deciders] for half in halves)
     with waiting("bound and intervals", verbose=verbose):
-        selected = reported_on[0].selected(reporting.weights, rate)
-        points, best = _bound(training, halves[1], selected, reporting.weights, margin)
+        selected = reported_on[0].selected(reporting.once, rate)
+        points, best = _bound(training, halves[1], selected, margin)
         price = sum(value for name, value in best.shadow_prices.items() if name.notion == "accuracy")
         choice = Comparison(choosing, chosen_on, rate, 0, 0, confidence)
         reported_on.append(Decider(None, np.asarray(best.selection)))
@@ -201,7 +196,7 @@ def alternatives(
 
 
 def _bound(
-    training: Training, held_out: NDArray[np.intp], selected: Floats, weights: Floats, margin: float
+    training: Training, held_out: NDArray[np.intp], selected: Floats, margin: float
 ) -> tuple[tuple[Point, ...], Solution]:
     """The largest impact ratio of any rule on learned probabilities at some losses of accuracy, with a proof.
 
@@ -211,9 +206,9 @@ def _bound(
     free, hidden = DemographicParity(difference=1, groups="independent"), training.hidden
     model = training.fitted(Candidate("posteriors", "bound", FairPostprocessor(None, free), hidden))
     posteriors = model._read(features.take_rows(features.drop_columns(training.X, hidden), held_out), None)[1]
-    eta, rate = posteriors.label(), float(np.average(selected, weights=weights))
-    accuracy = float(np.average(eta * selected + (1 - eta) * (1 - selected), weights=weights))
-    given: Any = {"sample_weight": weights, "groups": model.compared_}
+    eta, rate = posteriors.label(), float(selected.mean())
+    accuracy = float((eta * selected + (1 - eta) * (1 - selected)).mean())
+    given: Any = {"groups": model.compared_}
     given["objective"] = DemographicParity(ratio=1, groups="independent", against=training.against)
     found = {}
     for part in _MARGINS:
@@ -297,5 +292,4 @@ def _people(read: Decisions, reference: Mapping[str, Any] | None) -> Rows:
     starts = np.cumsum([0, *(len(family.names) for family, _ in families)])
     places = [-1 if p is None else start + p for (_, p), start in zip(families, starts, strict=False)]
     held = np.concatenate([family.matrix for family, _ in families]).astype(np.bool_)[:, read.codes]
-    weights = np.ones(len(read.codes)) if read.weights is None else read.weights
-    return Rows(np.asarray(read.positive), weights, held, names, np.repeat(places, np.diff(starts)))
+    return Rows(np.asarray(read.positive), held, names, np.repeat(places, np.diff(starts)))

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.auditing.comparison import FOUR_FIFTHS, group_name
+from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, group_name
 from evenhand.auditing.figure_tables import plain
 from evenhand.auditing.group_rates import Excluded
 from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit, audit_dict
-from evenhand.auditing.tally import REPORTED
 from evenhand.estimators.base import FairClassifier
-from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.guarantee.forecast import Expected
-from evenhand.report.model import audit_without, describe, judge_probabilities, rule_records, versions
+from evenhand.report.model import describe, on_test_rows, versions
 from evenhand.report.summary import summary
 from evenhand.requirements.statistic import SELECTION
-from evenhand.tradeoff.frontier import Frontier, Point
+from evenhand.tradeoff.frontier import Frontier
 
 _SMALL = 30
 _LIMITS = ("value", "low", "high")
 _MOST_GROUPS = 200
-_MOST_STRATA = 50
 _SAME = 1e-9
 
 
@@ -66,9 +63,8 @@ def contents(
     dict
         Values that JSON can hold.
     """
-    bins, probabilities = judge_probabilities(model, test, audit.terms.confidence)
-    without = without or audit_without(model, test, audit)
-    compared = {"plain": before, "without": without}
+    bins, probabilities, own = on_test_rows(model, test, audit)
+    compared = {"plain": before, "without": without or own}
     earlier = {name: audit_dict(one, group_name) for name, one in compared.items() if one}
     found = audit_dict(audit, group_name)
     groups = [
@@ -91,8 +87,10 @@ def contents(
         "groups_left_out": max(0, len(groups) - _MOST_GROUPS),
         "small": _SMALL if any(one["small"] for one in groups[:_MOST_GROUPS]) else None,
         "columns": list(earlier),
-        "comparisons": [_comparison(one, earlier, expected) for one in found["comparisons"]],
-        "bounds": _bounds(found),
+        "comparisons": [
+            {**_comparison(one, earlier, expected), "measured": _measured(result)}
+            for one, result in zip(found["comparisons"], audit.comparisons, strict=True)
+        ],
         "model": None if model is None else describe(model),
         "frontier": None if frontier is None else _frontier(frontier, model),
         "calibration": bins,
@@ -101,10 +99,7 @@ def contents(
         "changed": _changed(groups[0]),
         "excluded": audit.excluded and str(audit.excluded),
         "impact_ratios": impact_ratios
-        and {
-            "tables": [{"headings": one.lines[0], "lines": one.lines[1:]} for one in impact_ratios.blocks()],
-            "notes": impact_ratios.notes(),
-        },
+        and {"tables": [one.lines for one in impact_ratios.blocks()], "notes": impact_ratios.notes()},
         "caveats": _caveats(audit, model),
     }
     return {**shown, "summary": summary(shown)}
@@ -172,20 +167,22 @@ def _comparison(
     if name is not None:
         name += f" given {found['stratum']}" if found["stratum"] else ""
         name += f" ({found['side']})" if found["side"] else ""
-    kept = {key: value for key, value in found.items() if key not in ("distances", "aggregate")}
+    kept = {key: value for key, value in found.items() if key != "distances"}
     asked = found["tolerance"] is not None and found["notion"] != FOUR_FIFTHS
     statistics = dict.fromkeys(part["statistic"] for part in found["distances"])
     return {
         **kept,
         "group": name,
-        "strata": list(_strata(found)),
-        "strata_left_out": max(0, len(found["strata"]) - _MOST_STRATA),
         "statistics": list(statistics) or [found["statistic"] or "rate"],
         "asked": asked,
-        "beside": None if asked else _beside(found),
         "forecast": _forecast(found, expected) if asked else None,
         "before": {key: _counterpart(found, audit["comparisons"]) for key, audit in earlier.items()},
     }
+
+
+def _measured(found: Comparison) -> str:
+    """What is measured, without the notion; of a rate and its reference, the change."""
+    return asks(found).removeprefix(found.notion).removeprefix(", ") or f"change, {found.measure}"
 
 
 def _counterpart(found: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> float | None:
@@ -206,75 +203,26 @@ def _forecast(found: Mapping[str, Any], expected: list[Expected]) -> dict[str, A
     return None
 
 
-def _strata(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The disparity of all rows together, and that of each stratum; of many, the worst."""
-    parts = found["strata"]
-    if len(parts) > _MOST_STRATA:
-        sign = -1.0 if found["measure"] == "difference" else 1.0
-        known = [one for one in parts if one["value"] is not None]
-        parts = sorted(known, key=lambda one: sign * one["value"])[:_MOST_STRATA]
-    for one in filter(None, [found["aggregate"], *parts]):
-        where = one["stratum"] or "all together"
-        yield {"stratum": where, "group": one["group"], **{key: one[key] for key in _LIMITS}}
-
-
-def _bounds(found: Mapping[str, Any]) -> dict[str, Any]:
-    """For the chart of rates: the bounds, and rates that are bounded but not reported for every group."""
-    bounded = [one for one in found["comparisons"] if one["against"] == "bound"]
-    reported = {part.name for part in REPORTED}
-    own = {one["notion"]: one["distances"] for one in bounded if one["statistic"] not in reported}
-    return {
-        "limits": [{"quantity": one["statistic"], "value": one["tolerance"]} for one in bounded],
-        "rates": [{**one, "quantity": one["statistic"]} for parts in own.values() for one in parts],
-    }
-
-
-def _beside(found: Mapping[str, Any]) -> str | None:
-    """How an interval compares with a limit that nobody asked for, without a verdict."""
-    limit, low, high = (found[key] for key in ("tolerance", "low", "high"))
-    if limit is None or low is None or high is None:
-        return None
-    where = "is below" if high < limit else "is above" if low > limit else "contains"
-    return f"the interval {where} {limit:g}"
-
-
 def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any]:
     notions = () if model is None else model.settings().constraint.notions
     asked = notions[0].tolerance if notions else None
-    known = isinstance(model, FairPostprocessor) and model.access_.knows(model.groups_)
-    names = list(dict.fromkeys(point.curve for point in frontier.points))
-    own = [name for name in names if frontier.curve(name)[0].aware == known]
-    points = [
-        {**record, **_shown_point(point, frontier.confidence)}
-        for point, record in zip((*frontier.points, *frontier.others), frontier.records(), strict=True)
-    ]
+    points = frontier.records()
+    for record, point in zip(points, (*frontier.points, *frontier.others), strict=True):
+        record["groups"] = [
+            {"name": group_name(one.group), "rows": one.rows, "rates": plain(one.rates)}
+            for one in point.groups(frontier.confidence)[:_MOST_GROUPS]
+        ]
     return {
         "notion": frontier.notions,
         "rows": frontier.n_rows,
         "measure": frontier.measure,
         "confidence": frontier.confidence,
-        "curves": names,
-        "chosen": own[0] if model is not None and own else names[0],
+        "curves": list(dict.fromkeys(point.curve for point in frontier.points)),
         "asked": asked,
         "expected": any(point["expected_accuracy"] is not None for point in points),
         "points": points,
         "prices": frontier.price_records(),
     }
-
-
-def _shown_point(point: Point, confidence: float) -> dict[str, Any]:
-    """Rates of the groups at a point of a frontier, and its rule."""
-    groups = [
-        {
-            "name": group_name(finding.group),
-            "rows": finding.rows,
-            "rates": plain(finding.rates),
-        }
-        for finding in point.groups(confidence)[:_MOST_GROUPS]
-    ]
-    names = [str(name) for name in point.counted.rates.groups.cell_names]
-    rule = None if point.rule is None else rule_records(point.rule, names, aware=point.aware)
-    return {"groups": groups, "rule": rule}
 
 
 def _caveats(audit: Audit, model: FairClassifier | None) -> list[str]:

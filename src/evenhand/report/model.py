@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -23,12 +22,9 @@ from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import InputError
 from evenhand.files.recertify import claimed
 from evenhand.optimum.action_rule import ActionRule
-from evenhand.optimum.group_thresholds import group_thresholds
-from evenhand.optimum.rule import Rule
 from evenhand.report.summary import place_in_words
 from evenhand.requirements.bounds import needs_reference
 from evenhand.requirements.constraints import ConstraintName
-from evenhand.requirements.notions import Notion
 from evenhand.requirements.statistic import SELECTION
 
 _BINDS = 1e-9
@@ -60,13 +56,21 @@ def describe(model: FairClassifier) -> dict[str, Any]:
             **{name: getattr(proof, name) for name in _OF_PROOF},
         },
         "prices": None,
-        "rule": None,
+        "thresholds": [
+            {"group": str(name), "threshold": one.threshold, "note": one.note}
+            for name, one in getattr(model, "thresholds_", {}).items()
+        ],
+        "weights": [],
     }
     if isinstance(model, FairPostprocessor):
-        worst, names = model.objective != "risk", [str(name) for name in model.compared_.cell_names]
-        if not isinstance(model.objective, Notion):  # otherwise prices are of a distance, not of people
-            shown["prices"] = _prices(model.shadow_prices_, in_errors=proof.halved, worst=worst)
-        shown["rule"] = rule_records(model.rule_, names, aware=model.aware is True)
+        if model.objective == "risk":  # otherwise prices are not about people
+            shown["prices"] = _prices(model.shadow_prices_, in_errors=proof.halved)
+        if not shown["thresholds"]:
+            table = np.asarray(model.rule_.table, dtype=np.float64).tolist()
+            names = map(str, model.compared_.cell_names)
+            shown["weights"] = [
+                {"group": name, "weights": row} for name, row in zip(names, table, strict=True)
+            ]
     return shown
 
 
@@ -102,45 +106,16 @@ def versions(model: FairClassifier | None) -> dict[str, str]:
     return found | {name: import_module(name).__version__ for name in _LEARNERS if name in used}
 
 
-def audit_without(model: FairClassifier | None, test: Sequence[Any] | None, reported: Audit) -> Audit | None:
-    """Audit of the same probabilities without the requirement; None if it is not about the reported rows."""
-    if test is None or not isinstance(model, FairPostprocessor):
-        return None
-    X, y, sensitive, usable = _test_rows(model, test)
-    try:
-        found = audit(
-            y,
-            model.predict_unconstrained(X, sensitive_features=usable),
-            sensitive,
-            control_features=columns_of(X, list(model.strata_.features)) if model.strata_ else None,
-            constraint=model.settings().constraint,
-            confidence=reported.terms.confidence,
-            pos_label=model.pos_label_,
-            missing="error" if reported.excluded is None else "exclude",
-        )
-    except InputError:  # audited in another way, such as with pooled groups
-        return None
-    return found if found.groups[0].rows == reported.groups[0].rows else None
-
-
-def _test_rows(model: FairClassifier, test: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-    """X, y, the sensitive features, and those to pass to the model: if it uses any that are not columns."""
-    X, y, given = (*test, None)[:3]
-    where = model.settings().columns
-    usable = given if model.aware is not False and model.sensitive_features is None else None
-    return X, y, given if where is None else columns_of(X, where), usable
-
-
-def judge_probabilities(
-    model: FairClassifier | None, test: Sequence[Any] | None, confidence: float
-) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-    """How good probabilities are in each group.
+def on_test_rows(
+    model: FairClassifier | None, test: Sequence[Any] | None, reported: Audit
+) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], Audit | None]:
+    """How good probabilities are in each group, and what they decide without the requirement.
 
     Parameters
     ----------
     model : FairPostprocessor or FairInprocessor
     test : (X, y) or (X, y, sensitive_features)
-    confidence : float
+    reported : Audit
 
     Returns
     -------
@@ -148,25 +123,43 @@ def judge_probabilities(
         Predicted and observed share of positives in tenths of all rows, for each combination.
     dict
         By the name of a group: AUC, and the mean of predicted probabilities.
+    Audit or None
+        Without the requirement; None if it is not about the reported rows.
     """
     if test is None or not isinstance(model, FairPostprocessor):
-        return [], {}
-    X, y, sensitive, usable = _test_rows(model, test)
+        return [], {}, None
+    X, y, given = (*test, None)[:3]
+    where, terms = model.settings().columns, reported.terms
+    sensitive = given if where is None else columns_of(X, where)
+    usable = given if model.aware is not False and model.sensitive_features is None else None
     found = audit_scores(
         y,
         model.predict_label_proba(X, sensitive_features=usable),
         sensitive,
-        confidence=confidence,
+        confidence=terms.confidence,
         pos_label=model.pos_label_,
         missing="category" if model.groups_.missing == "category" else "exclude",
     )
     names = {str(name) for name in model.groups_.names}
     bins = [{**one, "n": one["rows"]} for one in found.records("calibration") if one["group"] in names]
     judged = {group_name(one.group): {"auc": plain(one.auc), "predicted": one.mean} for one in found.groups}
-    return bins, judged
+    try:
+        without = audit(
+            y,
+            model.predict_unconstrained(X, sensitive_features=usable),
+            sensitive,
+            control_features=columns_of(X, list(model.strata_.features)) if model.strata_ else None,
+            constraint=model.settings().constraint,
+            confidence=terms.confidence,
+            pos_label=model.pos_label_,
+            missing="error" if reported.excluded is None else "exclude",
+        )
+    except InputError:  # audited in another way, such as with pooled groups
+        return bins, judged, None
+    return bins, judged, without if without.groups[0].rows == reported.groups[0].rows else None
 
 
-def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool, worst: bool) -> dict[str, Any]:
+def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool) -> dict[str, Any]:
     """Shadow prices: of places in words, of all else that binds as what it would gain if easier by 0.01."""
     unit = 2.0 if in_errors else 1.0  # with both costs 1/2, the risk is half the error
     places = [price for name, price in prices.items() if _is_capacity(name)]
@@ -174,8 +167,7 @@ def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool, worst: b
     rows = [{"row": name, "price": 0.01 * unit * price} for name, price in others.items() if price > _BINDS]
     return {
         "of": "accuracy" if in_errors else "risk",
-        "whose": "of the worst group" if worst else "",
-        "places": [place_in_words(unit * price, in_errors=in_errors, worst=worst) for price in places],
+        "places": [place_in_words(unit * price, in_errors=in_errors) for price in places],
         "rows": sorted(rows, key=lambda row: -row["price"]),
         "idle": len(others) - len(rows),
     }
@@ -183,20 +175,3 @@ def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool, worst: b
 
 def _is_capacity(name: ConstraintName) -> bool:
     return name.notion == name.statistic == SELECTION.name and not name.group.features
-
-
-def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]:
-    """Thresholds of an attribute-aware rule, or the table W of an attribute-blind one."""
-    table = np.asarray(rule.table, dtype=np.float64)
-    if not aware:
-        weights = [
-            {"group": name, "label": label, "weight": float(table[m, label])}
-            for m, name in enumerate(names)
-            for label in (0, 1)
-        ]
-        return {"kind": "weights", "weights": weights}
-    thresholds = [
-        {"group": name, **{key: value for key, value in asdict(one).items() if key != "steps" or value}}
-        for name, one in zip(names, group_thresholds(rule), strict=True)
-    ]
-    return {"kind": "thresholds", "thresholds": thresholds}

@@ -155,25 +155,19 @@
     if (marker) make("circle", { class: "dot", cx: marker[0], cy: marker[1], r: 7 });
   };
 
-  const cell = (row, text, kind = "td", cls = "num") => {
+  const cell = (row, text, kind = "td") => {
     const node = document.createElement(kind);
     node.textContent = text;
     if (kind === "th") node.scope = "row";
-    else node.className = cls;
+    else node.className = "num";
     row.append(node);
   };
 
   const table = (point) => {
     if (!byId("rates")) return; // the page has a table of groups
-    const rule = point.rule, cells = new Map();
-    if (rule) {
-      if (rule.kind === "thresholds") for (const one of rule.thresholds) cells.set(one.group, one.steps ?? one.note ?? show(one.threshold, 4));
-      else for (const one of rule.weights) cells.set(one.group, [cells.get(one.group), show(one.weight, 4)].filter((part) => part !== undefined).join(", "));
-    }
-    const heading = rule && (rule.kind === "thresholds" ? "threshold" : "weights of label 0 and 1");
     const names = Object.keys(point.groups[0].rates);
     const head = document.createElement("tr");
-    for (const name of ["group", "rows", ...names, ...(heading ? [heading] : [])]) {
+    for (const name of ["group", "rows", ...names]) {
       const node = document.createElement("th");
       node.scope = "col";
       node.textContent = name;
@@ -185,7 +179,6 @@
       cell(row, group.name, "th");
       cell(row, group.rows.toLocaleString("en"));
       for (const name of names) cell(row, interval(group.rates[name]));
-      if (heading) cell(row, cells.get(group.name) ?? "", "td", "who");
       return row;
     }));
   };

@@ -119,13 +119,10 @@ def render_card(shown: Mapping[str, Any]) -> str:
 def _filled(template: str, shown: Mapping[str, Any], *, autoescape: bool, **more: Any) -> str:
     environment = Environment(autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  (all is escaped)
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
-    environment.filters.update(number=_number, interval=interval, small=small, count=_count, measure=_measure)
+    environment.filters.update(number=_number, interval=interval, small=small, count=_count)
     text = files("evenhand.report").joinpath(template).read_text("utf-8")
     return environment.from_string(text).render(
         **shown,
-        asked=[one for one in shown["comparisons"] if one["asked"]],
-        unasked=[one for one in shown["comparisons"] if not one["asked"]],
-        within=[one for one in shown["comparisons"] if one["strata"]],
         baselines=BASELINES,
         not_binding=NOT_BINDING,
         **more,
@@ -160,18 +157,6 @@ def _number(value: Any, digits: int = 3) -> str:
     return f"{value:.{digits}f}" if isinstance(value, int | float) else UNKNOWN
 
 
-def _measure(one: Mapping[str, Any]) -> str:
-    """What is measured: of a notion against groups, between groups; of a reference, the change."""
-    measure, of = one["measure"], "from" if one["measure"] == "difference" else "to"
-    words = {
-        "groups": f"{measure} between groups",
-        "named": f"{measure} {of} {one['reference']}",
-        "reference": f"change, {measure}",
-    }
-    given = f" given {', '.join(one['given'])}" if one["given"] else ""
-    return f"{words.get(one['against'], measure)}{given}"
-
-
 def _pictures(shown: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Each chart as a picture, with its alternative text."""
     for draw, records in _charts(shown):
@@ -191,14 +176,10 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
         for quantity, rate in own.items()
         if rate is not None
     ]
-    level, bounds = shown["confidence"], shown["bounds"]
-    rates += bounds["rates"]
-    yield partial(charts.rates_chart, confidence=level, limits=bounds["limits"]), rates
-    changed = [(group["name"], group["change"]) for group in groups if group.get("change")]
-    yield charts.changed_chart, [{"group": name, **one, "same": one["unchanged"]} for name, one in changed]
-    rule = (shown["model"] or {}).get("rule")
-    if rule is not None:
-        yield getattr(charts, f"{rule['kind']}_chart"), rule[rule["kind"]]
+    level, bounded = shown["confidence"], [one for one in shown["comparisons"] if one["against"] == "bound"]
+    limits = [{"quantity": one["statistic"], "value": one["tolerance"]} for one in bounded]
+    yield partial(charts.rates_chart, confidence=level, limits=limits), rates
+    yield charts.thresholds_chart, (shown["model"] or {}).get("thresholds", [])
     yield partial(charts.calibration_chart, confidence=level), shown["calibration"]
     frontier = shown["frontier"]
     if frontier is not None:
@@ -208,16 +189,14 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
         for curve in frontier["curves"]:
             title = f"tolerance, {curve}" if len(frontier["curves"]) > 1 else "tolerance"
             draw = partial(charts.prices_chart, x_title=title, measure=frontier["measure"])
-            yield draw, list(_prices(frontier, curve))
+            yield draw, _prices(frontier, curve)
 
 
-def _prices(frontier: Mapping[str, Any], curve: str) -> Iterator[dict[str, Any]]:
-    """Prices of each group and statistic over the tolerances; 0 where it does not bind."""
+def _prices(frontier: Mapping[str, Any], curve: str) -> list[dict[str, Any]]:
+    """Prices of a curve by group, and by statistic if there are several."""
     rows = [row for row in frontier["prices"] if row["curve"] == curve]
     several = len({row["statistic"] for row in rows}) > 1
-    names = [(row["group"] or "everyone") + (f" ({row['statistic']})" if several else "") for row in rows]
-    yield from ({**row, "group": name} for row, name in zip(rows, names, strict=True))
-    for name in dict.fromkeys(names):
-        for point in frontier["points"]:  # at exact parity there is no price
-            if point["kind"] == "curve" and point["curve"] == curve and point["price"] is not None:
-                yield {"group": name, "tolerance": point["tolerance"], "price": 0.0}
+    return [
+        {**row, "group": (row["group"] or "everyone") + (f" ({row['statistic']})" if several else "")}
+        for row in rows
+    ]

@@ -96,7 +96,7 @@ def requirement(one: Contents, features: Sequence[str], *, than: str = "in the r
     return f"{one['notion']}: {text}{groups}"
 
 
-def place_in_words(price: float, *, in_errors: bool, worst: bool = False) -> str:
+def place_in_words(price: float, *, in_errors: bool) -> str:
     """What one more place would save.
 
     Parameters
@@ -106,8 +106,6 @@ def place_in_words(price: float, *, in_errors: bool, worst: bool = False) -> str
         more places would help.
     in_errors : bool
         Whether it is the error.
-    worst : bool, default=False
-        Whether it is that of the worst group only.
 
     Returns
     -------
@@ -121,13 +119,8 @@ def place_in_words(price: float, *, in_errors: bool, worst: bool = False) -> str
     if abs(price) < _NOTHING:
         return "One more place would save nothing: the number of places does not bind."
     place = "One more place" if price < 0 else "One place less that must be filled"
-    if worst:
-        what = "error" if in_errors else "risk"
-        saves = f"lower the {what} of the worst group by {abs(price) / 1e3:.2g}"
-    else:
-        what = "errors" if in_errors else "of the costs of errors"
-        saves = f"save {abs(price):.2g} {what} among them"
-    return f"{place} among 1,000 people would {saves}."
+    what = "errors" if in_errors else "of the costs of errors"
+    return f"{place} among 1,000 people would save {abs(price):.2g} {what} among them."
 
 
 def _groups(one: Contents, features: Sequence[str]) -> str:
@@ -200,18 +193,11 @@ def _places(one: Contents, shown: Contents) -> str:
 
 
 def _claim(one: Contents) -> str:
-    """A requirement as the subject of a sentence."""
-    where = "" if one["groups"] == "population" else " in every group"
-    article = "an" if one["notion"][:1] in "aeiou" else "a"
-    if one["against"] == "bound":
-        return f"{article} {one['notion']} of {one['measure']} {one['tolerance']:g}{where}"
+    """A requirement as the subject of a sentence; whom it is about stands in what was asked."""
     if one["against"] == "reference":
-        return f"{article} {one['notion']} than the reference{where}"
-    between = {"groups": " between groups", "named": " against a named group"}.get(one["against"], "")
-    between += f" given {_and(one['given'])}" if one.get("given") else ""
-    if one["measure"] == "difference":
-        return f"{one['notion']}{between} within {one['tolerance']:g}"
-    return f"{one['notion']}{between} with a ratio of at least {one['tolerance']:g}"
+        return f"{one['notion']} than the reference"
+    words = {"difference": "within", "ratio": "with a ratio of at least"}
+    return f"{one['notion']} {words.get(one['measure'], 'of ' + one['measure'])} {one['tolerance']:g}"
 
 
 def _cost(shown: Contents) -> str:
@@ -243,10 +229,8 @@ def _of_curves(curve: Contents) -> dict[str, str]:
     for name in curve["curves"]:
         own = [point for point in drawn if point["curve"] == name]
         verdicts = [point["verdict"] for point in own]
-        kept, broken, open_ = map(verdicts.count, ("satisfied", "violated", "insufficient evidence"))
-        text = f"of {len(verdicts)} tolerances, {name} clearly satisfies {kept} and clearly violates {broken}"
-        none = f"for none of {len(verdicts)} tolerances can it be decided whether {name} satisfies it"
-        holds.append(none if open_ == len(verdicts) else f"{text}; {open_} are undecided")
+        kept, broken = map(verdicts.count, ("satisfied", "violated"))
+        holds.append(f"{name} clearly satisfies {kept} of {len(own)} tolerances, and violates {broken}")
         costs.append(f"{name} has {' and '.join(dict.fromkeys(map(_accuracy, (own[0], own[-1]))))}")
     return {
         "What was asked": (
@@ -254,7 +238,7 @@ def _of_curves(curve: Contents) -> dict[str, str]:
             f"{curve['notion']}, by {curve['measure']}, for {_and(curve['curves'])} classifiers."
         ),
         "What holds": (
-            f"On {curve['rows']:,} test rows ({100 * curve['confidence']:g}% intervals): {'; '.join(holds)}."
+            f"On {curve['rows']:,} test rows ({100 * curve['confidence']:g}% intervals), {'; '.join(holds)}."
         ),
         "What it cost": f"Accuracy on test rows: {'; '.join(costs)}.",
     }
@@ -266,12 +250,10 @@ def _accuracy(point: Contents) -> str:
 
 
 def _what(one: Contents) -> str:
-    if one["measure"] in ("difference", "ratio"):
-        return "the largest difference" if one["measure"] == "difference" else "the smallest ratio"
-    what = "rate" if one["against"] == "bound" else "change of the rate"
-    if one["groups"] == "population":
-        return f"the {what}"
-    return f"the {'smallest' if one['measure'] == 'at least' else 'largest'} {what}"
+    end = "largest" if one["measure"] in ("difference", "at most") else "smallest"
+    rate = "change of the rate" if one["against"] == "reference" else "rate"
+    what = one["measure"] if one["measure"] in ("difference", "ratio") else rate
+    return f"the {what}" if one["groups"] == "population" else f"the {end} {what}"
 
 
 def _who(one: Contents) -> str:

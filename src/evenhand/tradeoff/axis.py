@@ -5,9 +5,10 @@ Both are a *slack*: 0 is the strictest value, exact parity or nobody selected, a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -46,25 +47,18 @@ class Axis:
     @classmethod
     def of(cls, constraint: Constraint, over: str | None) -> Axis:
         """The tolerances of a requirement, or the bound that `over` names."""
-        bounds = {n: part for n, part in enumerate(constraint.requirements) if isinstance(part, RateBound)}
-        names = {number: _names_of(part) for number, part in bounds.items()}
-        known = [name for own in names.values() for name in own]
+        named = [one for n, part in enumerate(constraint.requirements) for one in _named_sides(n, part)]
+        names = " or ".join(dict.fromkeys(repr(name) for name, *_ in named))
         if over is None:
             if constraint.notions:
                 return cls(constraint)
-            advice = f": name a bound, such as over={known[0]!r}" if known else ""
+            advice = f": name a bound by over={names}" if named else ""
             raise InputError(f"{constraint!r} has no tolerance to vary{advice}.")
-        if not isinstance(over, str):
-            raise InputError(f"over must be the name of a bound, got {over!r}.")
-        named = [number for number, own in names.items() if over in own]
-        if len(named) != 1:
-            several = "has several bounds of that name" if named else "has no such bound"
-            advice = f": over can be {' or '.join(map(repr, known))}" if known and not named else ""
-            raise InputError(f"over={over!r}: {constraint!r} {several}{advice}.")
-        bound, upper = bounds[named[0]], bounds[named[0]].at_most is not None
-        if bound.at_least is not None and upper and over != "capacity":
-            raise InputError(f"over={over!r}: {bound!r} has two numbers, and only one can vary.")
-        return cls(constraint, named[0], "at_most" if upper else "at_least")
+        found = [(n, side) for name, n, side in named if name == over]
+        if len(found) != 1:
+            several = "several bounds of that name" if found else "no such bound"
+            raise InputError(f"over={over!r}: {constraint!r} has {several}; over can be {names or None}.")
+        return cls(constraint, *found[0])
 
     @property
     def bound(self) -> RateBound | None:
@@ -138,6 +132,10 @@ class Axis:
         return float(known.max() if self.side == "at_most" else known.min()) if len(known) else np.nan
 
 
-def _names_of(bound: RateBound) -> list[str]:
-    capacity = bound.rate_statistic == SELECTION and bound.at_most is not None
-    return [*(["capacity"] if capacity else []), bound.label]
+def _named_sides(number: int, part: Any) -> Iterator[tuple[str, int, Side]]:
+    """The numbers of a bound that can vary: the names of each, the place of the bound, and its side."""
+    for side in get_args(Side) if isinstance(part, RateBound) else ():
+        if getattr(part, side) is not None:
+            if part.rate_statistic == SELECTION and side == "at_most":
+                yield "capacity", number, side
+            yield part.label, number, side

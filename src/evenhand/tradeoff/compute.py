@@ -45,8 +45,7 @@ def frontier(
     y: Any,
     *,
     sensitive_features: Any = None,
-    test: Sequence[Any] | None = None,
-    test_share: float = 0.3,
+    test: Sequence[Any] | float = 0.3,
     tolerances: int | Sequence[float] | None = None,
     over: str | None = None,
     others: Mapping[str, Any] | None = None,
@@ -64,10 +63,8 @@ def frontier(
         aware.
     X, y, sensitive_features
         As for ``fit``.
-    test : (X, y) or (X, y, sensitive_features), default=None
-        Held-out rows. By default a random fraction of the rows is held out.
-    test_share : float, default=0.3
-        That fraction.
+    test : (X, y), (X, y, sensitive_features) or float, default=0.3
+        Held-out rows, or the random fraction of the rows that is held out.
     tolerances : int or sequence of float, default=None
         Which tolerances, or how many between parity and the disparity without a requirement; by default 25,
         or 8 if each needs a training. Each point is what ``fit`` finds. With `over`, values of the bound, or
@@ -106,8 +103,12 @@ def frontier(
     if any(isinstance(source, Proxy) for source in sources):
         raise InputError("a frontier is measured on known groups, not on a Proxy: fit and audit instead.")
     named: dict[str, FairClassifier] = {name: clone(classifier) for name, classifier in given.items()}
-    learn, judge = split_rows(Rows(X, y, sensitive_features), test, test_share, random_state)
-    if others and test is None and any(not hasattr(value, "predict") for value in others.values()):
+    learn, judge = split_rows(Rows(X, y, sensitive_features), test, random_state)
+    if (
+        others
+        and not isinstance(test, Sequence)
+        and any(not hasattr(value, "predict") for value in others.values())
+    ):
         raise InputError("predictions in others= are for test rows: pass test=(X, y).")
     points: list[Point] = []
     for name, classifier in named.items():
@@ -129,32 +130,30 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any
                 f"{name!r} must be a FairPostprocessor or a FairInprocessor, got {classifier!r}. Pass "
                 "other classifiers in others=."
             )
-        if not isinstance(classifier.constraint, Constraint):
-            raise InputError(f"{name!r} has no constraint.")
-        if classifier.guarantee is not None:
-            raise InputError(
-                f"{name!r} makes a guarantee, which is for one tolerance: leave out its confidence."
-            )
-        if classifier.objective != "risk":
-            raise InputError(
-                f"{name!r} has objective={classifier.objective!r}, but a frontier shows the accuracy of all: "
-                "fit it at each tolerance instead."
-            )
+        refused = {
+            "has no constraint.": not isinstance(classifier.constraint, Constraint),
+            "makes a guarantee, which is for one tolerance: leave out its confidence.": classifier.guarantee,
+            f"has objective={classifier.objective!r}, but a frontier shows the accuracy of all: fit it at "
+            "each tolerance instead.": classifier.objective != "risk",
+        }
+        for reason in (reason for reason, holds in refused.items() if holds):
+            raise InputError(f"{name!r} {reason}")
     if not named:
         raise InputError("there are no classifiers: pass at least one.")
     kinds = {repr(Axis.of(classifier.constraint, over).at(0.5)) for classifier in named.values()}
     if len(kinds) > 1:
         raise InputError(f"the classifiers have different requirements: {' and '.join(sorted(kinds))}.")
     check_fraction("confidence", confidence)
-    if isinstance(tolerances, Integral) and not isinstance(tolerances, bool):
-        if tolerances < 2:
-            raise InputError(f"tolerances must be at least 2, got {tolerances}.")
-    elif tolerances is not None:
-        listed = isinstance(tolerances, Sequence | np.ndarray) and len(tolerances) > 0
-        if not listed or not all(isinstance(value, Real) and 0 <= float(value) <= 1 for value in tolerances):
-            raise InputError(f"tolerances must be a count or numbers from 0 to 1, got {tolerances!r}.")
+    counted = isinstance(tolerances, Integral) and not isinstance(tolerances, bool) and int(tolerances) > 1
+    listed = isinstance(tolerances, Sequence | np.ndarray) and len(tolerances) > 0
+    if not (tolerances is None or counted or (listed and all(map(_is_share, tolerances)))):
+        raise InputError(f"tolerances must be at least 2, or numbers from 0 to 1, got {tolerances!r}.")
     first: Constraint = next(iter(named.values())).constraint
     return first
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, Real) and 0 <= float(value) <= 1
 
 
 def _disparity(constraint: Constraint, rates: CellRates) -> float:
@@ -247,8 +246,7 @@ class _Curve:
             found = self._expected(solution.rates, slack)
             found["forecast"] = self._forecast(problem.constraint, solution.rates, solution.rule)
             found |= {"risk": proof.objective, "bound": proof.bound}
-            made = {"rule": rule, "aware": access.knows(groups)}
-            yield rows.point(self.name, slack, counted, prices=prices, **found, **made)
+            yield rows.point(self.name, slack, counted, prices=prices, rule=rule, **found)
 
     def trained(self, slacks: list[float], verbose: bool) -> Iterator[Point]:
         rows = self.rows

@@ -53,8 +53,6 @@ class Point:
         What the posteriors predict for the test rows. NaN if unknown.
     rule : Rule or None
         The rule of a post-processed classifier.
-    aware : bool
-        Whether it is attribute-aware.
     rate : Rate or None
         The rate that is bounded, if a bound varies: of the group that has most of it, or least.
     expected_rate : float
@@ -75,7 +73,6 @@ class Point:
     expected_accuracy: float = math.nan
     expected_disparity: float = math.nan
     rule: Rule | None = None
-    aware: bool = False
     rate: Rate | None = None
     expected_rate: float = math.nan
     forecast: float = math.nan
@@ -114,11 +111,6 @@ class Point:
         if self.rate is not None or self.comparison is None:
             return self.tolerance in (0, 1)
         return self.tolerance == (0 if self.comparison.measure == "difference" else 1)
-
-    def binding(self) -> tuple[ConstraintName, ...]:
-        """Linear constraints that bind, highest shadow price first."""
-        by_price = sorted(self.prices.items(), key=lambda item: -item[1])
-        return tuple(name for name, price in by_price if price > _BINDS)
 
     def groups(self, confidence: float = 0.95) -> tuple[Finding, ...]:
         """Rates of each group, with intervals."""
@@ -198,7 +190,6 @@ class Frontier(TablesWithNotes):
                 "group": str(worst.group) if worst and worst.group else None,
                 **{name: getattr(worst, name, None) for name in ("side", "verdict")},
                 "price": point.price,
-                "binding": "; ".join(map(str, point.binding())),
                 "risk": point.risk,
                 "gap": point.risk - point.bound,
             }
@@ -209,13 +200,13 @@ class Frontier(TablesWithNotes):
         return found
 
     def price_records(self) -> list[dict[str, Any]]:
-        """Accuracy gained by what is easier by 0.01, for each binding constraint of each point."""
+        """Accuracy gained by what is easier by 0.01, for each linear constraint; 0 where it does not bind."""
         found = []
         for point in (point for point in self.points if not point._exact):
             where = {"curve": point.curve, "tolerance": point.tolerance}
             for name, price in point.prices.items():
                 what = {"group": str(name.group), "notion": name.notion, "statistic": name.statistic}
-                found += [{**where, **what, "price": 0.02 * price}] if price > _BINDS else []
+                found.append({**where, **what, "price": 0.02 * price if price > _BINDS else 0.0})
         return found
 
     def to_frame(self, *, backend: Library | None = None) -> Any:

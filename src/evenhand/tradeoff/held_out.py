@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,44 +37,39 @@ class Rows:
 
     X: Any
     y: Any
-    sensitive: Any
+    sensitive: Any = None
 
 
-def split_rows(data: Rows, test: Sequence[Any] | None, share: float, seed: int) -> tuple[Rows, Rows]:
+def split_rows(data: Rows, test: Sequence[Any] | float, seed: int) -> tuple[Rows, Rows]:
     """Rows to learn from and held-out rows: those of `test`, or a random fraction of the data.
 
     Parameters
     ----------
     data : Rows
-    test : (X, y) or (X, y, sensitive_features), or None
-    share : float
-        Fraction of rows to hold out, if `test` is None.
+    test : (X, y), (X, y, sensitive_features) or float
     seed : int
 
     Returns
     -------
     learn, held_out : Rows
     """
-    if test is not None:
-        if not isinstance(test, tuple | list) or len(test) not in (2, 3):
+    if isinstance(test, Sequence):
+        if len(test) not in (2, 3):
             raise InputError("test must be (X, y) or (X, y, sensitive_features).")
-        return data, Rows(test[0], test[1], test[2] if len(test) == 3 else None)
-    check_fraction("test_share", share)
+        return data, Rows(*test)
+    check_fraction("test", test)
     check_rows({"X": data.X, "y": data.y, "sensitive_features": data.sensitive})
-    labels = np.asarray(data.y)
-    halves = random_split(len(labels), share, seed)
-    learn, judge = (Rows(_take(data.X, rows), labels[rows], _take(data.sensitive, rows)) for rows in halves)
+    X, labels = np.asarray(data.X) if isinstance(data.X, list) else data.X, np.asarray(data.y)
+    columns = {} if data.sensitive is None else _columns(data.sensitive)
+    learn, judge = (
+        Rows(take_rows(X, rows), labels[rows], {name: one[rows] for name, one in columns.items()} or None)
+        for rows in random_split(len(labels), test, seed)
+    )
     return learn, judge
 
 
-def _take(value: Any, rows: NDArray[np.intp]) -> Any:
-    if value is None:
-        return None
-    if isinstance(value, Mapping):
-        return {name: _take(column, rows) for name, column in value.items()}
-    if isinstance(value, list | tuple):
-        return [value[row] for row in rows]
-    return take_rows(value, rows)
+def _columns(sensitive: Any) -> dict[str, Any]:
+    return named_columns(sensitive, what="sensitive_features", default_name="sensitive_feature")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +90,7 @@ class HeldOutRows:
     ) -> HeldOutRows:
         """Read and check the rows, with groups and classes of the training data."""
         groups, classes, where = data.groups, data.classes, classifier.settings().columns
-        if where is not None:
-            columns = columns_of(rows.X, where)
-        else:
-            what = "sensitive_features"
-            columns = named_columns(rows.sensitive, what=what, default_name="sensitive_feature")
+        columns = _columns(rows.sensitive) if where is None else columns_of(rows.X, where)
         check_rows({"X": rows.X, "y": rows.y, "sensitive_features": columns})
         positive = read_labels(rows.y, pos_label=classes[1]).positive
         codes = groups.encode(columns)
