@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows, collapsed
-from evenhand.solver.linear import Method, Program, snapped
+from evenhand.solver.linear import Method, Program, refine, snapped
 from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
-from evenhand.solver.refinement import refine
 
 _LAST_DIGITS = 1e-13  # left open by refinement; see docs/decisions.md
 
@@ -76,7 +75,7 @@ def finish_refined(rows: DenseRows, problem: Problem, tolerance: float) -> Finis
     rows : DenseRows
     problem : Problem
     tolerance : float
-        See :func:`~evenhand.solver.refinement.refine`.
+        See :func:`~evenhand.solver.linear.refine`.
 
     Returns
     -------
