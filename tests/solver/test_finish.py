@@ -3,7 +3,7 @@ import pytest
 
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.finish import finish, finish_refined
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 
 def test_equal_rows_are_treated_alike():

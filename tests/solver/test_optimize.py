@@ -5,7 +5,7 @@ from evenhand.solver import optimize as module
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.linear import Program
 from evenhand.solver.optimize import Accepted, optimize
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 
 def problem(rng, J=3, D=6):

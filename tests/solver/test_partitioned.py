@@ -14,10 +14,9 @@ from tests.conftest import examples
 import evenhand as eh
 from evenhand.solver import partitioned
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.oracle import Oracle
+from evenhand.solver.oracle import Oracle, Problem
 from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitions import ThreadedPartitions
-from evenhand.solver.program import Problem
 
 DIRECTIONS = [np.array([-0.5, 0.5, 0.4, -0.6, -0.3, 0.2]), np.zeros(6), np.array([0.1, 0.1] * 3)]
 

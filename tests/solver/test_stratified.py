@@ -5,8 +5,7 @@ import pytest
 
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.optimize import Accepted, optimize
-from evenhand.solver.oracle import Oracle
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Oracle, Problem
 from evenhand.solver.scalars import RowsWithScalars
 from evenhand.solver.separable import optimize_in_strata
 from evenhand.solver.stratified import StratifiedRows

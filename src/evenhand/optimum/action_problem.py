@@ -30,7 +30,7 @@ from evenhand.solver.certificate import Certificate
 from evenhand.solver.conflict import CONFLICT_ROWS, Conflict
 from evenhand.solver.dense import collapsed, tie_width
 from evenhand.solver.optimize import Accepted, Optimum
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 Floats = NDArray[np.float64]
 

@@ -30,10 +30,9 @@ from evenhand.solver.conflict import CONFLICT_ROWS, Conflict, find_conflict
 from evenhand.solver.dense import collapsed, tie_width
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import Accepted, Optimum
-from evenhand.solver.oracle import Oracle, Vector
+from evenhand.solver.oracle import Oracle, Problem, Vector
 from evenhand.solver.partitioned import PartitionedRows
 from evenhand.solver.partitions import Part, Partitions
-from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars, without_scalars
 from evenhand.solver.separable import optimize_in_strata
 from evenhand.solver.stratified import StratifiedRows

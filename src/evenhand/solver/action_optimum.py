@@ -20,8 +20,7 @@ from evenhand.solver.dense import DenseRows, collapsed, row_hashes, tie_width
 from evenhand.solver.finish import Finish
 from evenhand.solver.linear import METHODS, Method, Program, snapped
 from evenhand.solver.optimize import Accepted, Optimum, Search, bound_scale, repeats, widened
-from evenhand.solver.oracle import ROUNDING, Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import ROUNDING, Problem, Totals, Vector
 from evenhand.solver.threads import one_thread
 
 Score = Callable[[Floats], Floats]

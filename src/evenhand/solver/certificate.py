@@ -6,8 +6,7 @@ import html
 from dataclasses import dataclass
 from typing import cast
 
-from evenhand.solver.oracle import Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem, Totals, Vector
 
 _ROUNDING = 1e-12
 """Rounding error of sums over all rows."""

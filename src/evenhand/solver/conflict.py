@@ -13,8 +13,7 @@ import numpy as np
 
 from evenhand.solver.finish import Finish, finish
 from evenhand.solver.optimize import without_noise
-from evenhand.solver.oracle import Oracle, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Oracle, Problem, Vector
 
 CONFLICT_ROWS = 50_000  # a linear program of seconds; the proof is on all rows whatever the sample
 TOLERANCE = 1e-9  # the violation that `optimize` accepts: what it can solve is no conflict

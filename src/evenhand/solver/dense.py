@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.oracle import ALL, ROUNDING, Direct, Distinct, Smoothed, Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import ALL, ROUNDING, Direct, Distinct, Problem, Smoothed, Totals, Vector
 
 _BLOCK = 1 << 14  # rows at a time: 2 MB at 16 columns, which stay in the cache
 _SEED = 2718  # any: the sample must only be the same every time

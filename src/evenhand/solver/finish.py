@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows, collapsed
 from evenhand.solver.linear import Method, Program, refine, snapped
-from evenhand.solver.oracle import Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem, Vector
 
 _LAST_DIGITS = 1e-13  # left open by refinement; see docs/decisions.md
 

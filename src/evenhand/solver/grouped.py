@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.counted_scores import FEW_ROWS, Interval, count_scores, merged
 from evenhand.solver.dense import DenseRows, Index
-from evenhand.solver.oracle import Direct, Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Direct, Problem, Totals, Vector
 from evenhand.solver.thresholds import Steps, solve_by_thresholds
 
 _BLOCK = 1 << 16  # rows at a time: a few arrays of half a megabyte stay in the cache

@@ -26,8 +26,7 @@ from evenhand.solver.dense import DenseRows
 from evenhand.solver.finish import Finish, finish, finish_refined
 from evenhand.solver.linear import METHODS, Method
 from evenhand.solver.newton import Descent, descend
-from evenhand.solver.oracle import Distinct, Oracle, Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Distinct, Oracle, Problem, Totals, Vector
 from evenhand.solver.threads import one_thread
 from evenhand.solver.thresholds import Steps
 from evenhand.solver.ties import Score, break_ties

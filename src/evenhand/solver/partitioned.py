@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from evenhand.solver.counted_scores import FEW_ROWS, Interval, count_scores, merged
 from evenhand.solver.dense import DenseRows, collapsed, exact_sum, row_hashes, spread, tie_width
-from evenhand.solver.oracle import Direct, Distinct, Smoothed, Totals, Vector
+from evenhand.solver.oracle import Direct, Distinct, Problem, Smoothed, Totals, Vector
 from evenhand.solver.partitions import Part, Partitions
-from evenhand.solver.program import Problem
 from evenhand.solver.thresholds import Steps, solve_by_thresholds
 
 _AT_LEAST = 20

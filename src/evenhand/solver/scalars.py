@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.oracle import Direct, Distinct, Oracle, Smoothed, Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Direct, Distinct, Oracle, Problem, Smoothed, Totals, Vector
 
 
 class RowsWithScalars:

@@ -16,8 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.finish import Finish
 from evenhand.solver.optimize import Accepted, Optimum, optimize
-from evenhand.solver.oracle import ROUNDING, Oracle, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import ROUNDING, Oracle, Problem, Vector
 from evenhand.solver.scalars import RowsWithScalars
 from evenhand.solver.stratified import StratifiedRows
 from evenhand.solver.threads import one_thread

@@ -20,8 +20,7 @@ from scipy.special import logit
 from evenhand.solver.counted_scores import WHOLE, CountedScores, Interval, edge_between, root_of
 from evenhand.solver.linear import snapped
 from evenhand.solver.master import Mixed, mix_columns
-from evenhand.solver.oracle import ROUNDING, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import ROUNDING, Problem, Vector
 
 _MAX_COUNTS = 50  # a limit on time only: a count takes milliseconds, and the multipliers move between counts
 _MAX_ROUNDS = 200  # a limit on time only: a round either adds a corner or is the last

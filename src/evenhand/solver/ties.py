@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.certificate import certify
 from evenhand.solver.dense import DenseRows, collapsed, is_tie
-from evenhand.solver.oracle import Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem, Vector
 
 if TYPE_CHECKING:
     from evenhand.solver.optimize import Accepted, Optimum
