@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.oracle import ALL, ROUNDING, Direct, Distinct, Problem, Smoothed, Totals, Vector
+from evenhand.solver.oracle import ALL, ROUNDING, Direct, Problem, Smoothed, Totals, Vector
 
 _BLOCK = 1 << 14  # rows at a time: 2 MB at 16 columns, which stay in the cache
 _SEED = 2718  # any: the sample must only be the same every time
@@ -203,12 +203,7 @@ class DenseRows:
         """No structure to use: rows may be any vectors."""
         return None
 
-    def distinct(self) -> Distinct | None:
-        """Collapse copies of rows."""
-        rows, kind = self._collapsed()
-        return Distinct(rows, lambda v, values: self._totals(v, np.arange(self.n_rows), values[kind]))
-
-    def _collapsed(self) -> tuple[DenseRows, NDArray[np.intp]]:
+    def distinct(self) -> tuple[DenseRows, NDArray[np.intp]] | None:
         """Each distinct row once, and which of them each row is."""
         rows, weights, kind = collapsed(self.rows, self.weights_of(slice(None)))
         return DenseRows(rows, weights, base=self.base), kind

@@ -26,7 +26,8 @@ from evenhand.solver.dense import DenseRows
 from evenhand.solver.finish import Finish, finish, finish_refined
 from evenhand.solver.linear import METHODS, Method
 from evenhand.solver.newton import Descent, descend
-from evenhand.solver.oracle import Distinct, Oracle, Problem, Totals, Vector
+from evenhand.solver.oracle import Oracle, Problem, Totals, Vector
+from evenhand.solver.scalars import totals_of
 from evenhand.solver.threads import one_thread
 from evenhand.solver.thresholds import Steps
 from evenhand.solver.ties import Score, break_ties
@@ -155,9 +156,7 @@ def _attempts(oracle: Oracle, problem: Problem) -> Iterator[Optimum]:
     if direct is not None:
         yield Optimum.of(problem, direct.multipliers, direct.totals, steps=direct.steps)
     if oracle.n_rows > _SMALL and repeats(oracle):
-        distinct = oracle.distinct()
-        if distinct is not None:
-            yield from _on_distinct(distinct, problem)
+        yield from _on_distinct(oracle, problem)
     search = Search(oracle, problem, bound_scale(oracle, problem))
     if oracle.n_rows > _SMALL:
         yield from search.rounds()
@@ -230,16 +229,25 @@ def repeats(oracle: Oracle) -> bool:
     return 2 * len(np.unique(sample, axis=0)) < len(sample)
 
 
-def _on_distinct(distinct: Distinct, problem: Problem) -> Iterator[Optimum]:
+def _on_distinct(oracle: Oracle, problem: Problem) -> Iterator[Optimum]:
     """Solve with each distinct row once, and prove it on all rows."""
+    distinct = oracle.distinct()
+    if distinct is None:
+        return
+    rows, kind = distinct
 
     def of_copies(found: Optimum) -> Optimum:
         v, again = problem.direction(found.multipliers), found.retotal
-        retotal = None if again is None else lambda chosen: distinct.totals(v, again(chosen).selection)
-        totals = distinct.totals(v, found.totals.selection)
+
+        def every(few: Totals) -> Totals:
+            scalars = few.sums[len(few.sums) - problem.scalars :]
+            return totals_of(oracle, v, few.selection[kind], scalars)
+
+        retotal = None if again is None else lambda chosen: every(again(chosen))
+        totals = every(found.totals)
         return Optimum.of(problem, found.multipliers, totals, finish=found.finish, retotal=retotal)
 
-    return map(of_copies, _attempts(distinct.rows, problem))
+    yield from map(of_copies, _attempts(rows, problem))
 
 
 class _Smoothed:

@@ -8,7 +8,6 @@ solved: whatever computes these sums is an oracle.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -159,22 +158,6 @@ class Direct:
     scalars: Vector
 
 
-@dataclass(frozen=True, eq=False)
-class Distinct:
-    """Every distinct row once, and the way back.
-
-    Attributes
-    ----------
-    rows : DenseRows
-        The distinct rows, each with the weight of all its copies.
-    totals : function
-        Sums over all rows at a direction, from the selection of each distinct row.
-    """
-
-    rows: DenseRows
-    totals: Callable[[Vector, Vector], Totals]
-
-
 class Oracle(Protocol):
     """Weighted rows that the solver sees only through sums and through a few of them."""
 
@@ -208,5 +191,8 @@ class Oracle(Protocol):
     def direct(self, problem: Problem) -> Direct | None:
         """Solve the problem by the structure of the rows; None if they have none."""
 
-    def distinct(self) -> Distinct | None:
-        """Collapse copies of rows; None if that gains nothing. Asked for where rows mostly repeat."""
+    def distinct(self) -> tuple[Oracle, NDArray[np.intp]] | None:
+        """Each distinct row once, and which of them each row is; None if that gains nothing.
+
+        Asked for where rows mostly repeat.
+        """

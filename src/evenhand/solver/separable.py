@@ -17,7 +17,7 @@ from evenhand.solver.dense import DenseRows
 from evenhand.solver.finish import Finish
 from evenhand.solver.optimize import Accepted, Optimum, optimize
 from evenhand.solver.oracle import ROUNDING, Oracle, Problem, Vector
-from evenhand.solver.scalars import RowsWithScalars
+from evenhand.solver.scalars import RowsWithScalars, totals_of
 from evenhand.solver.stratified import StratifiedRows
 from evenhand.solver.threads import one_thread
 
@@ -113,10 +113,7 @@ class _Task:
 
     def _proven(self, multipliers: Vector, selection: Vector, scalars: Vector) -> Optimum | None:
         rows, v = self.rows, self.problem.direction(multipliers)
-        own = v[: rows.n_columns]
-        totals = rows.totals(own, rows, selection)
-        if isinstance(self.oracle, RowsWithScalars):
-            totals = self.oracle.joined(totals, v, scalars)
+        own, totals = v[: rows.n_columns], totals_of(self.oracle, v, selection, scalars)
         found = Optimum.of(self.problem, multipliers, totals)
         if not self.accepted.proven(found.certificate):
             return None

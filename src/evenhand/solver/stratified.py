@@ -148,7 +148,8 @@ class StratifiedRows(DenseRows):
         given[self.order] = found.selection
         return replace(found, selection=given)
 
-    def _collapsed(self) -> tuple[DenseRows, NDArray[np.intp]]:
+    def distinct(self) -> tuple[StratifiedRows, NDArray[np.intp]]:
+        """Each distinct row once, and which of them each row is."""
         strata = self.strata_of(np.arange(self.n_rows))
         rows, weights, kind = collapsed(np.column_stack([strata, self.rows]), self.weights_of(slice(None)))
         own = StratifiedRows.sorted(rows[:, 1:], rows[:, 0].astype(np.intp), self.n_strata, weights)
