@@ -7,8 +7,7 @@ from evenhand.solver.dense import DenseRows
 from evenhand.solver.optimize import Accepted, optimize
 from evenhand.solver.oracle import Oracle, Problem
 from evenhand.solver.scalars import RowsWithScalars
-from evenhand.solver.separable import optimize_in_strata
-from evenhand.solver.stratified import StratifiedRows
+from evenhand.solver.stratified import StratifiedRows, optimize_in_strata
 
 L, WIDTH = 3, 4
 

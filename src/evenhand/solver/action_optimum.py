@@ -19,19 +19,17 @@ from evenhand.solver.conflict import Conflict
 from evenhand.solver.dense import DenseRows, collapsed, row_hashes, tie_width
 from evenhand.solver.finish import Finish
 from evenhand.solver.linear import METHODS, Method, Program, snapped
-from evenhand.solver.optimize import Accepted, Optimum, Search, bound_scale, repeats, widened
+from evenhand.solver.optimize import Accepted, Optimum, Search, bound_scale, first_proven, repeats, widened
 from evenhand.solver.oracle import ROUNDING, Problem, Totals, Vector
 from evenhand.solver.threads import one_thread
+from evenhand.solver.ties import PRECISION, second_feasibility, second_problem
 
 Score = Callable[[Floats], Floats]
 """The second score of each action, shape (n, K), from the columns of rows."""
 
 _SMALL = 200  # rows that a linear program takes all at once
+_PRICES, _NOISE = (1e3, 1e6), 1e-13  # as in optimize.py
 _LARGEST = 250_000  # variables of a linear program of all distinct rows, which takes a minute or two
-_PRICES = (1e3, 1e6)  # as in optimize.py
-_SLIGHT = 1e-4  # a violation that too few rows explain
-_NOISE = 1e-13
-_PRECISION = 1e-6  # gap of the second problem, which decides between equal optima
 _LAST_DIGITS = 1e-13
 _CONFLICT_ROWS = 2_000
 _NOTHING = 1e-9  # share of the largest multiplier below which one is rounding error
@@ -56,15 +54,9 @@ def optimize_actions(rows: ActionRows, problem: Problem, accepted: Accepted) -> 
     if len(problem.lo) == 0:
         return Optimum.of(problem, np.empty(0), rows.totals(problem.gain))
     with one_thread("blas"):
-        sound, on_failure = _without_noise(rows, problem), accepted.on_failure
-        for number, found in enumerate(_attempts(rows, sound)):
-            if accepted.proven(found.certificate):
-                done = replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
-                return _break_ties(rows, sound, done, accepted)
-            if on_failure is not None and (number == 1 or found.certificate.violation > _SLIGHT):
-                on_failure()
-                on_failure = None
-    return None
+        sound = _without_noise(rows, problem)
+        found = first_proven(_attempts(rows, sound), sound, accepted)
+        return None if found is None else _break_ties(rows, sound, found, accepted)
 
 
 def find_conflict(rows: ActionRows, problem: Problem, *, most: int = _CONFLICT_ROWS) -> Conflict:
@@ -268,18 +260,10 @@ def _break_ties(rows: ActionRows, problem: Problem, found: Optimum, accepted: Ac
     allowed = np.zeros((len(matrix), rows.n_actions), np.bool_)
     allowed[kind] = best
     S = problem.scalars
-    sums = found.totals.sums
-    at, t = problem.A @ sums, sums[len(sums) - S :]
+    sums, t = found.totals.sums, found.totals.sums[len(found.totals.sums) - S :]
     now = ActionRows(rows.take(tied), rows.weights_of(tied), rows.n_actions).mixed(chosen.dense()[tied])
-    fixed = problem.A[:, len(sums) - S :] @ t
     held = np.abs(found.multipliers) > _NOTHING * np.abs(found.multipliers).max(initial=0.0)
-    A = problem.A[:, : len(sums) - S]
-    second = Problem(
-        gain=np.append(np.zeros(len(sums) - S), 1.0),
-        A=np.column_stack([A, np.zeros(len(A))]),
-        lo=np.where(held, at, np.minimum(problem.lo, at)) - fixed,
-        hi=np.where(held, at, np.maximum(problem.hi, at)) - fixed,
-    )
+    second = second_problem(problem, found, held)
     scored = ActionRows(
         matrix,
         mass,
@@ -287,9 +271,8 @@ def _break_ties(rows: ActionRows, problem: Problem, found: Optimum, accepted: Ac
         scores=np.where(allowed, np.asarray(accepted.score(matrix)), -np.inf),
         base=np.append(sums[: len(sums) - S] - now, 0.0),
     )
-    price = max(1.0, float(np.abs(found.multipliers).sum()))
-    exact = max(_LAST_DIGITS, min(accepted.feasibility, accepted.tol / price))
-    decided = optimize_actions(scored, second, Accepted(_PRECISION, exact))
+    exact = max(_LAST_DIGITS, second_feasibility(found, accepted))
+    decided = optimize_actions(scored, second, Accepted(PRECISION, exact))
     if decided is None:
         return found
     given = ActionRows(np.empty((0, rows.width)), np.empty(0), rows.n_actions, index=tied)

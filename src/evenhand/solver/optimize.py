@@ -139,14 +139,36 @@ def optimize(oracle: Oracle, problem: Problem, accepted: Accepted) -> Optimum | 
     if len(problem.lo) == 0:
         return Optimum.of(problem, np.empty(0), oracle.totals(problem.gain))
     with one_thread("blas"):  # blocks are small, and threads wait for one another on a busy machine
-        sound, on_failure = without_noise(oracle, problem), accepted.on_failure
-        for number, found in enumerate(_attempts(oracle, sound)):
-            if accepted.proven(found.certificate) and (found.steps is not None or not found.totals.ties):
-                done = replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
-                return break_ties(sound, done, accepted, solve=optimize)
-            if on_failure is not None and (number == 1 or found.certificate.violation > _SLIGHT):
-                on_failure()
-                on_failure = None
+        sound = without_noise(oracle, problem)
+        found = first_proven(_attempts(oracle, sound), sound, accepted, decisive=True)
+        return None if found is None else break_ties(sound, found, accepted, solve=optimize)
+
+
+def first_proven(
+    attempts: Iterator[Optimum], problem: Problem, accepted: Accepted, *, decisive: bool = False
+) -> Optimum | None:
+    """The first solution with a proof; with `decisive`, the first that also leaves no tie to rounding errors.
+
+    Parameters
+    ----------
+    attempts : iterator of Optimum
+    problem : Problem
+        Without bounds below rounding error.
+    accepted : Accepted
+    decisive : bool, default=False
+
+    Returns
+    -------
+    Optimum or None
+    """
+    on_failure = accepted.on_failure
+    for number, found in enumerate(attempts):
+        left_open = decisive and found.steps is None and found.totals.ties
+        if accepted.proven(found.certificate) and not left_open:
+            return replace(found, multipliers=np.where(problem.A.any(axis=1), found.multipliers, 0.0))
+        if on_failure is not None and (number == 1 or found.certificate.violation > _SLIGHT):
+            on_failure()
+            on_failure = None
     return None
 
 

@@ -172,18 +172,12 @@ class PartitionedRows:
             found = self.partitions.map(count_scores, asked, FEW_ROWS // len(self.sizes.rows))
             return merged(found, self._shares, asked)
 
-        mixed = solve_by_thresholds(problem, self.partitions.n_groups, count)
-        if mixed is None:
-            return None
-        multipliers, steps, scalars = mixed
-        positive, sums = zip(
-            *self.partitions.map(_by_steps, problem.direction(multipliers)[: self.n_columns], steps),
-            strict=True,
-        )
-        selection = self.partitions.lazy(_selected_by_steps, steps)
-        return Direct(
-            multipliers, Totals(self._total(positive), self._added(sums), selection, 0), steps, scalars
-        )
+        def by_steps(v: Vector, steps: Steps) -> Totals:
+            positive, sums = zip(*self.partitions.map(_by_steps, v, steps), strict=True)
+            selection = self.partitions.lazy(_selected_by_steps, steps)
+            return Totals(self._total(positive), self._added(sums), selection, 0)
+
+        return solve_by_thresholds(problem, self.partitions.n_groups, count, by_steps)
 
     def distinct(self) -> None:
         """Nothing to gain: copies are collapsed whenever rows are taken."""
@@ -218,7 +212,8 @@ def _selection(part: Part, v: Vector, given: Given | None) -> Vector:
 
 
 def _by_steps(part: Any, v: Vector, steps: Steps) -> tuple[float, Vector]:
-    return part.by_steps(v, steps)[:2]  # type: ignore[no-any-return]
+    found = part.by_steps(v, steps)
+    return found.positive_part, found.sums
 
 
 def _selected_by_steps(part: Any, steps: Steps) -> Vector:
