@@ -16,7 +16,7 @@ from scipy.sparse import coo_array, csr_array, hstack
 
 from evenhand.solver.action_rows import ActionRows, Floats
 from evenhand.solver.conflict import Conflict
-from evenhand.solver.dense import DenseRows, collapsed, row_hashes, tie_width
+from evenhand.solver.dense import collapsed, row_hashes, tie_width
 from evenhand.solver.finish import Finish
 from evenhand.solver.linear import METHODS, Method, Program, snapped
 from evenhand.solver.optimize import Accepted, Optimum, Search, bound_scale, first_proven, repeats, widened
@@ -74,10 +74,8 @@ def find_conflict(rows: ActionRows, problem: Problem, *, most: int = _CONFLICT_R
     Conflict
     """
     only_bounds = replace(_without_noise(rows, problem), gain=np.zeros(rows.n_columns), constant=0.0)
-    found = finish_actions(cast("ActionRows", rows.sample(most)), only_bounds, price=1.0)
-    if found is None:
-        return Conflict(0.0, np.zeros(len(problem.lo)), proven=False)
-    return Conflict.of(rows, only_bounds, found)
+    sample = cast("ActionRows", rows.sample(most))
+    return Conflict.of(rows, only_bounds, finish_actions(sample, only_bounds, price=1.0))
 
 
 def _centred(rows: ActionRows, problem: Problem) -> Problem:
@@ -119,7 +117,7 @@ def _attempts(rows: ActionRows, problem: Problem) -> Iterator[Optimum]:
         for found in _attempts(fewer, problem):
             yield _of_copies(rows, kind, problem, found)
         return
-    search = _ActionSearch(rows, problem, bound_scale(rows, problem))
+    search = Search(rows, problem, bound_scale(rows, problem), finish_actions)
     if rows.n_rows > _SMALL:
         yield from search.rounds()
     count = rows.n_rows
@@ -136,24 +134,12 @@ def _attempts(rows: ActionRows, problem: Problem) -> Iterator[Optimum]:
 def _of_copies(rows: ActionRows, kind: NDArray[np.intp], problem: Problem, found: Optimum) -> Optimum:
     """What was found for distinct rows, for all rows."""
     chosen = found.totals.selection
-    place = np.full(len(chosen.best), -1)
-    place[chosen.index] = np.arange(len(chosen.index))
-    copies = np.flatnonzero(place[kind] >= 0)
+    copies = np.flatnonzero(np.isin(kind, chosen.index))
     given = ActionRows(np.empty((0, rows.width)), np.empty(0), rows.n_actions, index=copies)
     t = found.totals.sums[len(found.totals.sums) - rows.scalars :]
-    mixtures = chosen.mixtures[place[kind][copies]]
+    mixtures = chosen.dense()[kind[copies]]
     totals = rows.totals(problem.direction(found.multipliers), given, (mixtures, t))
     return Optimum.of(problem, found.multipliers, totals)
-
-
-class _ActionSearch(Search):
-    """Newton and the linear program for several actions."""
-
-    def attempt(self, rows: DenseRows, price: float, method: Method = "simplex") -> Iterator[Optimum]:
-        """Solve the linear program on some rows."""
-        yield from self.proven(
-            finish_actions(cast("ActionRows", rows), self.scaled, price=price, method=method)
-        )
 
 
 def finish_actions(

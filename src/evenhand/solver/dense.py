@@ -158,13 +158,10 @@ class DenseRows:
     def near(self, v: Vector, count: int) -> DenseRows:
         """Take the `count` rows with the smallest |h|, the others being decided by the sign of h."""
         h = self.scores(v)
-        chosen = self._nearest(h, count)
+        ordinary = self.n_rows - self.always
+        chosen = np.concatenate([nearest(h[:ordinary], count), np.arange(ordinary, len(h))])
         h[chosen] = 0.0
         return self._some(chosen, base=self.selected((h > 0).astype(np.float64)), index=self.index[chosen])
-
-    def _nearest(self, h: Vector, count: int) -> NDArray[np.intp]:
-        ordinary = self.n_rows - self.always
-        return np.concatenate([nearest(h[:ordinary], count), np.arange(ordinary, len(h))])
 
     def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> DenseRows:
         """Some of the rows, with weights times a factor."""

@@ -199,6 +199,7 @@ class Search:
     oracle: Oracle
     problem: Problem
     scale: Vector
+    finish: Callable[..., Finish | None] = finish
 
     @cached_property
     def scaled(self) -> Problem:
@@ -207,7 +208,7 @@ class Search:
 
     def attempt(self, rows: DenseRows, price: float, method: Method = "simplex") -> Iterator[Optimum]:
         """Solve the linear program on some rows."""
-        yield from self.proven(finish(rows, self.scaled, price=price, method=method))
+        yield from self.proven(self.finish(rows, self.scaled, price=price, method=method))
 
     def proven(self, done: Finish | None) -> Iterator[Optimum]:
         """What a linear program found, with the proof on all rows."""
