@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.certificate import Certificate, certify
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.finish import Finish, finish, finish_refined
+from evenhand.solver.finish import Finish, finish
 from evenhand.solver.linear import METHODS, Method
 from evenhand.solver.newton import Descent, descend
 from evenhand.solver.oracle import Oracle, Problem, Totals, Vector
@@ -189,7 +189,7 @@ def _attempts(oracle: Oracle, problem: Problem) -> Iterator[Optimum]:
         for price in _PRICES:
             yield from search.attempt(everything, price, method)
     for tolerance in (1e-9, 1e-7):
-        yield from search.proven(finish_refined(everything, search.scaled, tolerance))
+        yield from search.proven(finish(everything, search.scaled, tolerance=tolerance))
 
 
 @dataclass(frozen=True, eq=False)
