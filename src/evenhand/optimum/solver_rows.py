@@ -139,14 +139,15 @@ def _inspect(part: Part) -> _Inspected:
     impossible = "posteriors are NaN, negative or do not sum to 1"
     if isinstance(part, GroupedRows):
         impossible = f"eta is NaN or outside [0, 1], or codes are not from 0 to {part.n_groups - 1},"
-    weights = np.ones(part.n_rows) if part.weights is None else np.asarray(part.weights, dtype=np.float64)
+    weights = np.empty(0) if part.weights is None else np.asarray(part.weights, dtype=np.float64)
     fine, masses = _fine_and_masses(part)
     if isinstance(part, StratifiedRows) and part.order is not None:  # in the order that rows were given in
         fine[part.order] = fine.copy()
     both = (np.flatnonzero(~rows) for rows in (fine, np.isfinite(weights) & (weights >= 0)))
     bad, light = ((len(index), index[:_SHOWN].tolist()) for index in both)  # all might be too many to travel
     first = as_float64(part.rows[:1]) if _constant(part.rows) else None
-    return _Inspected(part.n_rows, impossible, bad, light, masses, float(weights.sum()), first)
+    weight = float(part.n_rows if part.weights is None else weights.sum())
+    return _Inspected(part.n_rows, impossible, bad, light, masses, weight, first)
 
 
 @np.errstate(invalid="ignore", over="ignore")  # of rows that are refused
