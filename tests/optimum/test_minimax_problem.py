@@ -142,7 +142,6 @@ def test_the_rule_has_scores_of_the_usual_size(rows):
 def test_the_certificate_says_what_is_minimised(rows):
     found = worst(rows)
     assert repr(found.certificate).startswith("Certificate(largest risk of a group: objective=0.")
-    assert "largest risk of a group" in found.certificate._repr_html_()
     assert "largest risk of a group" in repr(found)
     plain = eh.solve(rows, NOTHING)
     assert repr(plain.certificate).startswith("Certificate(objective=0.")

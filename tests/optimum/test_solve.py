@@ -117,6 +117,7 @@ BAD = [
     (np.zeros((0, 2, 2)), "no rows"),
     (np.full((3, 2, 2), np.nan), "NaN, negative or do not sum to 1 in 3 of 3 rows"),
     (np.full((3, 2, 2), 0.3), "do not sum to 1 in 3 of 3 rows"),
+    (np.array([[[0.5, 0.5]], [[0.5, 0.6]]]), r"in 1 of 2 rows \(row 1, counted from 0\)"),
     (np.array([[[0.5, 0.6], [0.1, -0.2]]]), "negative"),
     (np.array([[["a", "b"]]]), "must be numbers"),
 ]

@@ -164,7 +164,7 @@ def test_constant_scores_are_a_warning_at_the_line_that_called(client):
 def test_no_rows_are_an_error(client):
     rows = da.from_array(posteriors(), chunks=(500, 2, 2))
     for empty in (da.zeros((0, 2, 2)), rows[rows[:, 0, 0] > 1]):
-        with pytest.raises(InputError, match="no rows: all partitions are empty"):
+        with pytest.raises(InputError, match="no rows: posteriors are empty"):
             eh.solve(empty, FAIR)
 
 

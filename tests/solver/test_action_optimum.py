@@ -10,7 +10,7 @@ from evenhand.solver.action_optimum import find_conflict, optimize_actions
 from evenhand.solver.action_rows import ActionRows, on_simplex
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.optimize import Accepted, optimize
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 
 def random_problem(seed, n=None, weightless=0):

@@ -3,7 +3,7 @@ import pytest
 
 from evenhand.solver.certificate import certify
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 
 def test_the_bound_holds_for_any_multipliers_and_any_feasible_selection():

@@ -2,7 +2,7 @@ import numpy as np
 
 from evenhand.solver.conflict import find_conflict
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 
 def problem(lo, hi):

@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import linprog
 
 from evenhand.solver.master import mix_columns
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 
 def random_problem(seed, *, J=3, D=4, T=6, width=0.05):

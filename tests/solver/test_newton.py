@@ -4,7 +4,7 @@ from scipy.optimize import minimize
 
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.newton import descend
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 
 @pytest.fixture

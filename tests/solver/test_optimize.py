@@ -5,7 +5,7 @@ from evenhand.solver import optimize as module
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.linear import Program
 from evenhand.solver.optimize import Accepted, optimize
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 
 def problem(rng, J=3, D=6):
@@ -45,7 +45,7 @@ def test_nothing_unproven_is_returned(monkeypatch):
     rows, task = DenseRows(rng.dirichlet(np.ones(6), 300), None), problem(rng)
     monkeypatch.setattr(Program, "solve", lambda *_: None)
     assert optimize(rows, task, Accepted(1e-9)).certificate.gap <= 1e-9  # iterative refinement is left
-    monkeypatch.setattr(module, "finish_refined", lambda *_, **__: None)
+    monkeypatch.setattr(Program, "refined", lambda *_: None)
     assert optimize(rows, task, Accepted(1e-9)) is None
 
 
@@ -61,7 +61,7 @@ def test_a_wrong_answer_of_the_linear_program_is_rejected(monkeypatch):
 
     monkeypatch.setattr(Program, "solve", wrong)
     assert optimize(rows, task, Accepted(1e-9)).certificate.gap <= 1e-9
-    monkeypatch.setattr(module, "finish_refined", lambda *_, **__: None)
+    monkeypatch.setattr(Program, "refined", lambda *_: None)
     assert optimize(rows, task, Accepted(1e-9)) is None
 
 

@@ -5,8 +5,7 @@ from evenhand.solver.conflict import find_conflict
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import Accepted, optimize
-from evenhand.solver.oracle import Oracle
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Oracle, Problem
 
 
 def test_both_kinds_of_rows_implement_the_whole_protocol():
@@ -94,11 +93,29 @@ def test_copies_are_collapsed_and_found_again():
     rng = np.random.default_rng(2)
     P = rng.dirichlet(np.ones(4), 7)[rng.integers(0, 7, 300)]
     weights = rng.dirichlet(np.ones(300))
-    distinct = DenseRows(P, weights).distinct()
-    assert distinct.rows.n_rows == len(np.unique(P, axis=0))
-    values = np.arange(distinct.rows.n_rows) / 10
-    selection = distinct.totals(np.ones(4), values).selection
-    for row, value in zip(distinct.rows.matrix, values, strict=True):
-        assert (selection[(row == P).all(axis=1)] == value).all()
-    assert distinct.rows.weights.sum() == pytest.approx(1)
+    rows, kind = DenseRows(P, weights).distinct()
+    assert rows.n_rows == len(np.unique(P, axis=0))
+    assert np.array_equal(rows.matrix[kind], P)
+    assert rows.weights.sum() == pytest.approx(1)
     assert GroupedRows(rng.random(5), np.zeros(5, int), 1, None).distinct() is None
+
+
+PROBLEM = Problem(
+    np.array([-0.5, 0.5]), np.array([[1.0, 2.0]]), np.array([-0.1]), np.array([0.3]), constant=0.25
+)
+
+
+def test_bound_objective_and_violation():
+    assert PROBLEM.direction(np.array([2.0])).tolist() == [1.5, 4.5]
+    assert PROBLEM.penalty(np.array([2.0])) == pytest.approx(0.2)
+    assert PROBLEM.penalty(np.array([-2.0])) == pytest.approx(0.6)
+    assert PROBLEM.objective(np.array([0.2, 0.4])) == pytest.approx(0.15)
+    assert PROBLEM.bound(np.array([2.0]), 0.7) == pytest.approx(0.25 - 0.7 - 0.2)
+    assert PROBLEM.violation(np.array([0.2, 0.4])) == pytest.approx(0.7)
+    assert PROBLEM.violation(np.array([0.1, 0.05])) == 0
+
+
+def test_scaling_a_bound_divides_its_multiplier():
+    scaled = PROBLEM.scaled(np.array([4.0]))
+    assert scaled.direction(np.array([0.5])) == pytest.approx(PROBLEM.direction(np.array([2.0])))
+    assert scaled.penalty(np.array([0.5])) == pytest.approx(PROBLEM.penalty(np.array([2.0])))

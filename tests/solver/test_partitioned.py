@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from tests.conftest import examples
 
 import evenhand as eh
-from evenhand.solver import partitioned
+from evenhand.solver import dense, partitioned
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.oracle import Oracle
+from evenhand.solver.oracle import Oracle, Problem
 from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitions import ThreadedPartitions
-from evenhand.solver.program import Problem
 
 DIRECTIONS = [np.array([-0.5, 0.5, 0.4, -0.6, -0.3, 0.2]), np.zeros(6), np.array([0.1, 0.1] * 3)]
 
@@ -130,18 +129,15 @@ def test_copies_are_collapsed_over_partitions_and_decided_alike():
     rng = np.random.default_rng(2)
     P = rng.dirichlet(np.ones(4), 7)[rng.integers(0, 7, 300)]
     weights = rng.random(300)
-    one, other = oracle(P, weights, 7).distinct(), DenseRows(P, weights / weights.sum()).distinct()
-    assert_same_rows(one.rows, other.rows)
-    values = one.rows.matrix[:, 0]  # a number of each kind of row
-    assert_totals_agree(one.totals(np.ones(4), values), other.totals(np.ones(4), other.rows.matrix[:, 0]))
-
-
-def test_rows_that_are_not_mostly_copies_are_not_collapsed(monkeypatch):
-    P = np.random.default_rng(0).dirichlet(np.ones(4), 300)
-    monkeypatch.setattr(partitioned, "_MOST_DISTINCT", 250)  # more than a partition has, less than all have
-    assert oracle(P, None, 3).distinct() is None
-    monkeypatch.setattr(partitioned, "_MOST_DISTINCT", 50)
-    assert oracle(P, None, 3).distinct() is None
+    rows, (other, kind) = oracle(P, weights, 7), DenseRows(P, weights / weights.sum()).distinct()
+    one = rows.near(np.ones(4), 300)
+    assert_same_rows(one, other)
+    assert rows.distinct() is None
+    selection = other.matrix[:, 0][kind]  # a number of each kind of row
+    whole = DenseRows(P, weights / weights.sum())
+    assert_totals_agree(
+        rows.totals(np.ones(4), one, one.matrix[:, 0]), whole.totals(np.ones(4), whole, selection)
+    )
 
 
 def test_the_structure_of_rows_is_unknown():
@@ -154,7 +150,7 @@ def test_rows_are_found_even_if_their_hashes_are_equal(monkeypatch):
     rows = np.vstack([known[::-1], known + 10, known])
     expected = [*range(len(known))[::-1], *[-1] * len(known), *range(len(known))]
     assert partitioned._find(rows, known).tolist() == expected
-    monkeypatch.setattr(partitioned, "row_hashes", lambda rows: np.zeros(len(rows), np.uint64))
+    monkeypatch.setattr(dense, "row_hashes", lambda rows: np.zeros(len(rows), np.uint64))
     assert partitioned._find(rows, known).tolist() == expected
     assert partitioned._find(rows, known[:0]).tolist() == [-1] * len(rows)
 

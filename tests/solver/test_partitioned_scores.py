@@ -8,9 +8,9 @@ import pytest
 import evenhand as eh
 from evenhand.solver import partitioned, thresholds
 from evenhand.solver.grouped import GroupedRows
+from evenhand.solver.oracle import Problem
 from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitions import ThreadedPartitions
-from evenhand.solver.program import Problem
 
 M = 3
 V = np.array([-0.5, 0.5, 0.4, -0.6, -0.3, 0.2])

@@ -5,10 +5,9 @@ from evenhand.solver.conflict import find_conflict
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import Accepted, optimize
-from evenhand.solver.oracle import Oracle
+from evenhand.solver.oracle import Oracle, Problem
 from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitions import ThreadedPartitions
-from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars, without_scalars
 
 V = np.array([-0.3, 0.5, -0.2, 0.4, 0.1, -0.05])

@@ -4,7 +4,7 @@ from benchmarks.problems import aware_scores
 
 import evenhand as eh
 from evenhand.solver.grouped import GroupedRows
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 from evenhand.solver.thresholds import Steps
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from evenhand.solver.dense import DenseRows, is_tie
 from evenhand.solver.optimize import Accepted, optimize
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 RATES = np.array([0.3, 0.5])
 

@@ -14,7 +14,7 @@ from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.exceptions import ConstantClassifierWarning, InputError, warn_user
 from evenhand.groups.groups import Groups
 from evenhand.optimum.action_rule import ActionRule, regret_score
-from evenhand.optimum.problem import FairnessProblem, by_name, unit_of
+from evenhand.optimum.problem import FairnessProblem, unit_of
 from evenhand.optimum.rounding import DIGITS, best_choice
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_action_rows
@@ -26,11 +26,10 @@ from evenhand.requirements.constraints import LinearConstraints
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.action_optimum import find_conflict, optimize_actions
 from evenhand.solver.action_rows import ActionRows
-from evenhand.solver.certificate import Certificate
 from evenhand.solver.conflict import CONFLICT_ROWS, Conflict
 from evenhand.solver.dense import collapsed, tie_width
 from evenhand.solver.optimize import Accepted, Optimum
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem
 
 Floats = NDArray[np.float64]
 
@@ -146,24 +145,11 @@ class ActionsProblem(FairnessProblem):
         optimum = optimize_actions(self.rows, self.program, accepted)
         return None if optimum is None else self._solution(optimum)
 
-    def _solution(self, optimum: Optimum) -> Any:
-        rates, linear = self._rates(optimum.totals.sums), self.linear_constraints
-        multipliers = by_name(linear.names, self.unit * optimum.multipliers)
-        scalars = optimum.totals.sums[self._size :]
-        proof = optimum.certificate
-        solution = ActionSolution(
-            self._rule(optimum, self.program),
-            optimum.totals.selection.dense(),
-            multipliers,
-            self._prices(multipliers, rates, scalars),
-            rates,
-            Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation),
-            linear,
-        )
-        return self._attested(solution, optimum)
+    kind = ActionSolution
 
-    def _attested(self, solution: ActionSolution, optimum: Optimum) -> ActionSolution:
+    def _solution(self, optimum: Optimum) -> Any:
         """The solution with what its rule attains: it can decide only tied rows otherwise."""
+        solution = replace(super()._solution(optimum), selection=optimum.totals.selection.dense())
         where = self._tied(optimum)
         rows, weights = np.asarray(self.posteriors)[where], self.rows.weights_of(where)
         moved = solution.rule.selection(rows) - solution.selection[where]

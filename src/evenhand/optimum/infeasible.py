@@ -20,8 +20,7 @@ from evenhand.exceptions import InfeasibleError
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.requirement import LOOSEST, Constraint, Requirement
 from evenhand.solver.conflict import Conflict
-from evenhand.solver.oracle import Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem, Vector
 
 if TYPE_CHECKING:
     from evenhand.optimum.problem import FairnessProblem

@@ -24,8 +24,7 @@ from evenhand.requirements.constraints import ByName, ConstraintName, LinearCons
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.optimize import Accepted, Optimum, optimize
-from evenhand.solver.oracle import Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem, Vector
 
 WORST_GROUP = "largest risk of a group"
 """What is minimised, in the words of a certificate."""

@@ -30,13 +30,11 @@ from evenhand.solver.conflict import CONFLICT_ROWS, Conflict, find_conflict
 from evenhand.solver.dense import collapsed, tie_width
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import Accepted, Optimum
-from evenhand.solver.oracle import Oracle, Vector
+from evenhand.solver.oracle import Oracle, Problem, Vector
 from evenhand.solver.partitioned import PartitionedRows
 from evenhand.solver.partitions import Part, Partitions
-from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars, without_scalars
-from evenhand.solver.separable import optimize_in_strata
-from evenhand.solver.stratified import StratifiedRows
+from evenhand.solver.stratified import StratifiedRows, optimize_in_strata
 from evenhand.solver.thresholds import Steps
 
 _RATIO_PRECISION = 1e-5
@@ -172,15 +170,17 @@ class FairnessProblem:
         optimum = optimize_in_strata(self.oracle, self.program, accepted)
         return None if optimum is None else self._solution(optimum)
 
+    kind: ClassVar[type[Solution]] = Solution
+
     def _solution(self, optimum: Optimum) -> Solution:
         rates, linear = self._rates(optimum.totals.sums), self.linear_constraints
         multipliers = by_name(linear.names, self.unit * optimum.multipliers)
-        proof, scalars = optimum.certificate, optimum.totals.sums[self.masses.size :]
-        return Solution(
+        proof, scalars = optimum.certificate, optimum.totals.sums
+        return self.kind(
             self._rule(optimum, self.program),
             optimum.totals.selection,
             multipliers,
-            self._prices(multipliers, rates, scalars),
+            self._prices(multipliers, rates, scalars[len(scalars) - linear.n_scalars :]),
             rates,
             Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation),
             linear,

@@ -20,6 +20,7 @@ from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitions import Part, Partitions
+from evenhand.solver.stratified import StratifiedRows
 
 _SUM_TOLERANCE = 1e-3
 """Rounded posteriors, such as those of float16, miss a sum of 1 by about this much."""
@@ -46,12 +47,14 @@ def read_rows(posteriors: Posteriors | Partitions, sample_weight: Any) -> tuple[
     if isinstance(posteriors, Partitions):
         if sample_weight is not None:
             raise InputError("partitions hold their own weights: sample_weight must be None.")
-        return _read_partitions(posteriors)
-    n = len(posteriors)
-    if not n:
-        raise InputError("no rows: posteriors are empty.")
-    rows = posteriors.oracle(_normalised(sample_weight, n))
-    return rows, _checked_masses(rows).reshape(-1, 2)
+        found = posteriors.map(_inspect)
+        masses = _checked_masses(found)
+        sizes = Sizes(tuple(part.rows for part in found), math.fsum(part.weight for part in found))
+        if not sizes.weight > 0:
+            raise InputError("sample_weight is 0 in all rows.")
+        return PartitionedRows(posteriors, sizes), (masses / sizes.weight).reshape(-1, 2)
+    rows = posteriors.oracle(_normalised(sample_weight, len(posteriors)))
+    return rows, _masses(rows).reshape(-1, 2)
 
 
 def read_action_rows(
@@ -69,23 +72,14 @@ def read_action_rows(
     -------
     tuple of (ActionRows, array of shape (M, L))
     """
-    n = len(values)
-    if not n:
-        raise InputError("no rows: posteriors are empty.")
-    weights = _normalised(sample_weight, n)
-    masses = _checked_masses(DenseRows(values, weights))
+    weights = _normalised(sample_weight, len(values))
+    masses = _masses(DenseRows(values, weights))
     return ActionRows(values, weights, n_actions, masses=masses), masses.reshape(values.shape[1:])
 
 
-def _checked_masses(rows: DenseRows) -> Vector:
-    """Sum of weight times posterior."""
-    n, (fine, masses) = rows.n_rows, _fine_and_masses(rows)
-    bad = n - int(np.count_nonzero(fine))
-    if bad:
-        raise InputError(f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {n:,} rows.")
-    if n > 1 and _constant(rows.rows):
-        _warn_constant()
-    return masses / (n if rows.weights is None else 1.0)
+def _masses(rows: DenseRows) -> Vector:
+    """Sum of weight times posterior, of rows in memory."""
+    return _checked_masses([_inspect(rows)]) / (rows.n_rows if rows.weights is None else 1.0)
 
 
 _Bad = tuple[int, list[int]]
@@ -98,6 +92,8 @@ class _Inspected:
     Attributes
     ----------
     rows : int
+    impossible : str
+        What is wrong with rows that cannot be.
     bad, bad_weights : pair of int and list
         How many rows have posteriors, or weights, that cannot be; and the first of them.
     masses : array, shape (2 M,)
@@ -109,6 +105,7 @@ class _Inspected:
     """
 
     rows: int
+    impossible: str
     bad: _Bad
     bad_weights: _Bad
     masses: Vector
@@ -116,41 +113,41 @@ class _Inspected:
     first: NDArray[np.float64] | None
 
 
-def _read_partitions(partitions: Partitions) -> tuple[Oracle, NDArray[np.float64]]:
-    found = partitions.map(_inspect)
-    sizes = Sizes(tuple(part.rows for part in found), math.fsum(part.weight for part in found))
-    n = sum(sizes.rows)
+def _checked_masses(found: Sequence[_Inspected]) -> Vector:
+    """Sum of weight times posterior over all partitions, if rows can be."""
+    n = sum(part.rows for part in found)
     if not n:
-        raise InputError("no rows: all partitions are empty.")
-    impossible = "posteriors are NaN, negative or do not sum to 1"
-    if partitions.known:
-        impossible = f"eta is NaN or outside [0, 1], or codes are not from 0 to {partitions.n_groups - 1},"
-    _refuse_bad(impossible, [part.bad for part in found], sizes)
-    _refuse_bad("sample_weight is NaN, infinite or negative", [part.bad_weights for part in found], sizes)
-    if not sizes.weight > 0:
-        raise InputError("sample_weight is 0 in all rows.")
+        raise InputError("no rows: posteriors are empty.")
+    _refuse_bad(found[0].impossible, [part.bad for part in found], found)
+    _refuse_bad("sample_weight is NaN, infinite or negative", [part.bad_weights for part in found], found)
     firsts = {None if part.first is None else part.first.tobytes() for part in found if part.rows}
     if n > 1 and len(firsts) == 1 and None not in firsts:
-        _warn_constant()
-    masses = exact_sum([part.masses for part in found]) / sizes.weight
-    return PartitionedRows(partitions, sizes), masses.reshape(-1, 2)
+        warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)
+    return exact_sum([part.masses for part in found])
 
 
-def _refuse_bad(what: str, found: Sequence[_Bad], sizes: Sizes) -> None:
-    count, starts = sum(bad for bad, _ in found), accumulate(sizes.rows, initial=0)
+def _refuse_bad(what: str, bad: Sequence[_Bad], found: Sequence[_Inspected]) -> None:
+    count, starts = sum(number for number, _ in bad), accumulate((part.rows for part in found), initial=0)
     if count:
-        first = [start + row for start, (_, rows) in zip(starts, found, strict=False) for row in rows]
+        first = [start + row for start, (_, rows) in zip(starts, bad, strict=False) for row in rows]
         shown = ", ".join(f"{row:,}" for row in first[:_SHOWN]) + (", ..." if count > _SHOWN else "")
-        raise InputError(f"{what} in {count:,} of {sum(sizes.rows):,} rows (row {shown}, counted from 0).")
+        n = sum(part.rows for part in found)
+        raise InputError(f"{what} in {count:,} of {n:,} rows (row {shown}, counted from 0).")
 
 
 def _inspect(part: Part) -> _Inspected:
-    weights = np.ones(part.n_rows) if part.weights is None else np.asarray(part.weights, dtype=np.float64)
+    impossible = "posteriors are NaN, negative or do not sum to 1"
+    if isinstance(part, GroupedRows):
+        impossible = f"eta is NaN or outside [0, 1], or codes are not from 0 to {part.n_groups - 1},"
+    weights = np.empty(0) if part.weights is None else np.asarray(part.weights, dtype=np.float64)
     fine, masses = _fine_and_masses(part)
+    if isinstance(part, StratifiedRows) and part.order is not None:  # in the order that rows were given in
+        fine[part.order] = fine.copy()
     both = (np.flatnonzero(~rows) for rows in (fine, np.isfinite(weights) & (weights >= 0)))
     bad, light = ((len(index), index[:_SHOWN].tolist()) for index in both)  # all might be too many to travel
     first = as_float64(part.rows[:1]) if _constant(part.rows) else None
-    return _Inspected(part.n_rows, bad, light, masses, float(weights.sum()), first)
+    weight = float(part.n_rows if part.weights is None else weights.sum())
+    return _Inspected(part.n_rows, impossible, bad, light, masses, weight, first)
 
 
 @np.errstate(invalid="ignore", over="ignore")  # of rows that are refused
@@ -193,7 +190,3 @@ def _normalised(sample_weight: Any, n: int) -> Vector | None:
 def _constant(scores: NDArray[Any]) -> bool:
     """Whether there are rows, and they are all the same."""
     return bool(len(scores) and (scores[1:1000] == scores[0]).all() and (scores == scores[0]).all())
-
-
-def _warn_constant() -> None:
-    warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)

@@ -15,8 +15,7 @@ import numpy as np
 from evenhand.exceptions import CertificateError
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import Accepted, Optimum, optimize
-from evenhand.solver.oracle import Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem, Vector
 from evenhand.solver.scalars import RowsWithScalars
 
 T = TypeVar("T")

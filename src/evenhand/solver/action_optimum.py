@@ -16,23 +16,20 @@ from scipy.sparse import coo_array, csr_array, hstack
 
 from evenhand.solver.action_rows import ActionRows, Floats
 from evenhand.solver.conflict import Conflict
-from evenhand.solver.dense import DenseRows, collapsed, row_hashes, tie_width
+from evenhand.solver.dense import collapsed, row_hashes, tie_width
 from evenhand.solver.finish import Finish
 from evenhand.solver.linear import METHODS, Method, Program, snapped
-from evenhand.solver.optimize import Accepted, Optimum, Search, bound_scale, repeats, widened
-from evenhand.solver.oracle import ROUNDING, Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.optimize import Accepted, Optimum, Search, bound_scale, first_proven, repeats, widened
+from evenhand.solver.oracle import ROUNDING, Problem, Totals, Vector
 from evenhand.solver.threads import one_thread
+from evenhand.solver.ties import PRECISION, second_feasibility, second_problem
 
 Score = Callable[[Floats], Floats]
 """The second score of each action, shape (n, K), from the columns of rows."""
 
 _SMALL = 200  # rows that a linear program takes all at once
+_PRICES, _NOISE = (1e3, 1e6), 1e-13  # as in optimize.py
 _LARGEST = 250_000  # variables of a linear program of all distinct rows, which takes a minute or two
-_PRICES = (1e3, 1e6)  # as in optimize.py
-_SLIGHT = 1e-4  # a violation that too few rows explain
-_NOISE = 1e-13
-_PRECISION = 1e-6  # gap of the second problem, which decides between equal optima
 _LAST_DIGITS = 1e-13
 _CONFLICT_ROWS = 2_000
 _NOTHING = 1e-9  # share of the largest multiplier below which one is rounding error
@@ -57,15 +54,9 @@ def optimize_actions(rows: ActionRows, problem: Problem, accepted: Accepted) -> 
     if len(problem.lo) == 0:
         return Optimum.of(problem, np.empty(0), rows.totals(problem.gain))
     with one_thread("blas"):
-        sound, on_failure = _without_noise(rows, problem), accepted.on_failure
-        for number, found in enumerate(_attempts(rows, sound)):
-            if accepted.proven(found.certificate):
-                done = replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
-                return _break_ties(rows, sound, done, accepted)
-            if on_failure is not None and (number == 1 or found.certificate.violation > _SLIGHT):
-                on_failure()
-                on_failure = None
-    return None
+        sound = _without_noise(rows, problem)
+        found = first_proven(_attempts(rows, sound), sound, accepted)
+        return None if found is None else _break_ties(rows, sound, found, accepted)
 
 
 def find_conflict(rows: ActionRows, problem: Problem, *, most: int = _CONFLICT_ROWS) -> Conflict:
@@ -83,10 +74,8 @@ def find_conflict(rows: ActionRows, problem: Problem, *, most: int = _CONFLICT_R
     Conflict
     """
     only_bounds = replace(_without_noise(rows, problem), gain=np.zeros(rows.n_columns), constant=0.0)
-    found = finish_actions(cast("ActionRows", rows.sample(most)), only_bounds, price=1.0)
-    if found is None:
-        return Conflict(0.0, np.zeros(len(problem.lo)), proven=False)
-    return Conflict.of(rows, only_bounds, found)
+    sample = cast("ActionRows", rows.sample(most))
+    return Conflict.of(rows, only_bounds, finish_actions(sample, only_bounds, price=1.0))
 
 
 def _centred(rows: ActionRows, problem: Problem) -> Problem:
@@ -128,7 +117,7 @@ def _attempts(rows: ActionRows, problem: Problem) -> Iterator[Optimum]:
         for found in _attempts(fewer, problem):
             yield _of_copies(rows, kind, problem, found)
         return
-    search = _ActionSearch(rows, problem, bound_scale(rows, problem))
+    search = Search(rows, problem, bound_scale(rows, problem), finish_actions)
     if rows.n_rows > _SMALL:
         yield from search.rounds()
     count = rows.n_rows
@@ -145,24 +134,12 @@ def _attempts(rows: ActionRows, problem: Problem) -> Iterator[Optimum]:
 def _of_copies(rows: ActionRows, kind: NDArray[np.intp], problem: Problem, found: Optimum) -> Optimum:
     """What was found for distinct rows, for all rows."""
     chosen = found.totals.selection
-    place = np.full(len(chosen.best), -1)
-    place[chosen.index] = np.arange(len(chosen.index))
-    copies = np.flatnonzero(place[kind] >= 0)
+    copies = np.flatnonzero(np.isin(kind, chosen.index))
     given = ActionRows(np.empty((0, rows.width)), np.empty(0), rows.n_actions, index=copies)
     t = found.totals.sums[len(found.totals.sums) - rows.scalars :]
-    mixtures = chosen.mixtures[place[kind][copies]]
+    mixtures = chosen.dense()[kind[copies]]
     totals = rows.totals(problem.direction(found.multipliers), given, (mixtures, t))
     return Optimum.of(problem, found.multipliers, totals)
-
-
-class _ActionSearch(Search):
-    """Newton and the linear program for several actions."""
-
-    def attempt(self, rows: DenseRows, price: float, method: Method = "simplex") -> Iterator[Optimum]:
-        """Solve the linear program on some rows."""
-        yield from self.proven(
-            finish_actions(cast("ActionRows", rows), self.scaled, price=price, method=method)
-        )
 
 
 def finish_actions(
@@ -269,18 +246,10 @@ def _break_ties(rows: ActionRows, problem: Problem, found: Optimum, accepted: Ac
     allowed = np.zeros((len(matrix), rows.n_actions), np.bool_)
     allowed[kind] = best
     S = problem.scalars
-    sums = found.totals.sums
-    at, t = problem.A @ sums, sums[len(sums) - S :]
+    sums, t = found.totals.sums, found.totals.sums[len(found.totals.sums) - S :]
     now = ActionRows(rows.take(tied), rows.weights_of(tied), rows.n_actions).mixed(chosen.dense()[tied])
-    fixed = problem.A[:, len(sums) - S :] @ t
     held = np.abs(found.multipliers) > _NOTHING * np.abs(found.multipliers).max(initial=0.0)
-    A = problem.A[:, : len(sums) - S]
-    second = Problem(
-        gain=np.append(np.zeros(len(sums) - S), 1.0),
-        A=np.column_stack([A, np.zeros(len(A))]),
-        lo=np.where(held, at, np.minimum(problem.lo, at)) - fixed,
-        hi=np.where(held, at, np.maximum(problem.hi, at)) - fixed,
-    )
+    second = second_problem(problem, found, held)
     scored = ActionRows(
         matrix,
         mass,
@@ -288,9 +257,8 @@ def _break_ties(rows: ActionRows, problem: Problem, found: Optimum, accepted: Ac
         scores=np.where(allowed, np.asarray(accepted.score(matrix)), -np.inf),
         base=np.append(sums[: len(sums) - S] - now, 0.0),
     )
-    price = max(1.0, float(np.abs(found.multipliers).sum()))
-    exact = max(_LAST_DIGITS, min(accepted.feasibility, accepted.tol / price))
-    decided = optimize_actions(scored, second, Accepted(_PRECISION, exact))
+    exact = max(_LAST_DIGITS, second_feasibility(found, accepted))
+    decided = optimize_actions(scored, second, Accepted(PRECISION, exact))
     if decided is None:
         return found
     given = ActionRows(np.empty((0, rows.width)), np.empty(0), rows.n_actions, index=tied)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import cast
 
-from evenhand.solver.oracle import Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem, Totals, Vector
 
 _ROUNDING = 1e-12
 """Rounding error of sums over all rows."""
@@ -75,20 +73,6 @@ class Certificate:
             f"Certificate({what}objective={self.objective:.6f}, bound={self.bound:.6f}, "
             f"gap {small(self.gap)}, violation {small(self.violation)}{more})"
         )
-
-    def _repr_html_(self) -> str:
-        parts = {
-            "minimised": self.minimised,
-            "attained": f"{self.objective:.6f}",
-            "no fair classifier is below, given the probabilities": f"{self.bound:.6f}",
-            "gap": small(self.gap),
-            "violation of the requirement": small(self.violation),
-        }
-        if self.shipped_differs:
-            parts["attained by the shipped rule"] = f"{self.of_rule[0]:.6f}"
-            parts["violation by the shipped rule"] = small(self.of_rule[1])
-        rows = (f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in parts.items())
-        return f"<table>{''.join(rows)}</table>"
 
 
 def small(amount: float) -> str:

@@ -13,8 +13,7 @@ import numpy as np
 
 from evenhand.solver.finish import Finish, finish
 from evenhand.solver.optimize import without_noise
-from evenhand.solver.oracle import Oracle, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Oracle, Problem, Vector
 
 CONFLICT_ROWS = 50_000  # a linear program of seconds; the proof is on all rows whatever the sample
 TOLERANCE = 1e-9  # the violation that `optimize` accepts: what it can solve is no conflict
@@ -38,8 +37,10 @@ class Conflict:
     proven: bool
 
     @classmethod
-    def of(cls, oracle: Oracle, only_bounds: Problem, found: Finish) -> Conflict:
+    def of(cls, oracle: Oracle, only_bounds: Problem, found: Finish | None) -> Conflict:
         """Whether the multipliers of a program on some rows are a proof on all."""
+        if found is None:
+            return cls(0.0, np.zeros(len(only_bounds.lo)), proven=False)
         largest = np.abs(found.multipliers).max(initial=0.0)
         multipliers = np.where(np.abs(found.multipliers) > TOLERANCE * largest, found.multipliers, 0.0)
         totals = oracle.totals(multipliers @ only_bounds.A)
@@ -69,13 +70,8 @@ def find_conflict(oracle: Oracle, problem: Problem, masses: Vector, *, rows: int
     -------
     Conflict
     """
-    none = Conflict(0.0, np.zeros(len(problem.lo)), proven=False)
     whole = np.concatenate([masses, np.ones(problem.scalars)])
     if any(problem.violation(chance * whole) <= TOLERANCE for chance in (0.5, 0.0, 1.0)):
-        return none
-    sound = without_noise(oracle, problem)
-    only_bounds = replace(sound, gain=np.zeros(oracle.n_columns), constant=0.0)
-    found = finish(oracle.sample(rows), only_bounds, price=1.0)
-    if found is None:
-        return none
-    return Conflict.of(oracle, only_bounds, found)
+        return Conflict.of(oracle, problem, None)
+    only_bounds = replace(without_noise(oracle, problem), gain=np.zeros(oracle.n_columns), constant=0.0)
+    return Conflict.of(oracle, only_bounds, finish(oracle.sample(rows), only_bounds, price=1.0))

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.oracle import ALL, ROUNDING, Direct, Distinct, Smoothed, Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import ALL, ROUNDING, Direct, Problem, Smoothed, Totals, Vector
 
 _BLOCK = 1 << 14  # rows at a time: 2 MB at 16 columns, which stay in the cache
 _SEED = 2718  # any: the sample must only be the same every time
@@ -159,13 +158,10 @@ class DenseRows:
     def near(self, v: Vector, count: int) -> DenseRows:
         """Take the `count` rows with the smallest |h|, the others being decided by the sign of h."""
         h = self.scores(v)
-        chosen = self._nearest(h, count)
+        ordinary = self.n_rows - self.always
+        chosen = np.concatenate([nearest(h[:ordinary], count), np.arange(ordinary, len(h))])
         h[chosen] = 0.0
         return self._some(chosen, base=self.selected((h > 0).astype(np.float64)), index=self.index[chosen])
-
-    def _nearest(self, h: Vector, count: int) -> NDArray[np.intp]:
-        ordinary = self.n_rows - self.always
-        return np.concatenate([nearest(h[:ordinary], count), np.arange(ordinary, len(h))])
 
     def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> DenseRows:
         """Some of the rows, with weights times a factor."""
@@ -204,12 +200,7 @@ class DenseRows:
         """No structure to use: rows may be any vectors."""
         return None
 
-    def distinct(self) -> Distinct | None:
-        """Collapse copies of rows."""
-        rows, kind = self._collapsed()
-        return Distinct(rows, lambda v, values: self._totals(v, np.arange(self.n_rows), values[kind]))
-
-    def _collapsed(self) -> tuple[DenseRows, NDArray[np.intp]]:
+    def distinct(self) -> tuple[DenseRows, NDArray[np.intp]] | None:
         """Each distinct row once, and which of them each row is."""
         rows, weights, kind = collapsed(self.rows, self.weights_of(slice(None)))
         return DenseRows(rows, weights, base=self.base), kind

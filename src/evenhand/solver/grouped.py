@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.counted_scores import FEW_ROWS, Interval, count_scores, merged
 from evenhand.solver.dense import DenseRows, Index
-from evenhand.solver.oracle import Direct, Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Direct, Problem, Totals, Vector
 from evenhand.solver.thresholds import Steps, solve_by_thresholds
 
 _BLOCK = 1 << 16  # rows at a time: a few arrays of half a megabyte stay in the cache
@@ -108,18 +107,13 @@ class GroupedRows(DenseRows):
         def count(asked: list[Interval]) -> list[Any]:
             return merged([count_scores(self, asked, FEW_ROWS)], [1.0], asked)
 
-        mixed = solve_by_thresholds(problem, self.n_groups, count)
-        if mixed is None:
-            return None
-        multipliers, steps, scalars = mixed
-        v = problem.direction(multipliers)[: self.n_columns]
-        return Direct(multipliers, Totals(*self.by_steps(v, steps), ties=0), steps, scalars)
+        return solve_by_thresholds(problem, self.n_groups, count, self.by_steps)
 
-    def by_steps(self, v: Vector, steps: Steps) -> tuple[float, Vector, Vector]:
-        """Sums of w max(0, h) and of w f p, and the selection f by steps."""
+    def by_steps(self, v: Vector, steps: Steps) -> Totals:
+        """Sums with the selection by steps."""
         # Ties do no harm: the steps decide them.
         selection = steps.selection(self.eta, self.codes)
-        return self.positive_part(v, self.scores(v)), self.selected(selection), selection
+        return Totals(self.positive_part(v, self.scores(v)), self.selected(selection), selection, ties=0)
 
     def distinct(self) -> None:
         """Nothing to gain: sums are found by bisection whether scores repeat or not."""

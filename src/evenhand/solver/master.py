@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.linear import METHODS, Program
-from evenhand.solver.oracle import Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem, Vector
 
 
 @dataclass(frozen=True, eq=False)

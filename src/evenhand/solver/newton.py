@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.oracle import Oracle, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Oracle, Problem, Vector
 
 # Limits on time only: the certificate decides whether where a descent ended is good enough.
 _MAX_STEPS = 40

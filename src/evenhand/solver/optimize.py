@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from evenhand.solver.certificate import Certificate, certify
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.finish import Finish, finish, finish_refined
+from evenhand.solver.finish import Finish, finish
 from evenhand.solver.linear import METHODS, Method
 from evenhand.solver.newton import Descent, descend
-from evenhand.solver.oracle import Distinct, Oracle, Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Oracle, Problem, Totals, Vector
+from evenhand.solver.scalars import totals_of
 from evenhand.solver.threads import one_thread
 from evenhand.solver.thresholds import Steps
 from evenhand.solver.ties import Score, break_ties
@@ -139,14 +139,36 @@ def optimize(oracle: Oracle, problem: Problem, accepted: Accepted) -> Optimum | 
     if len(problem.lo) == 0:
         return Optimum.of(problem, np.empty(0), oracle.totals(problem.gain))
     with one_thread("blas"):  # blocks are small, and threads wait for one another on a busy machine
-        sound, on_failure = without_noise(oracle, problem), accepted.on_failure
-        for number, found in enumerate(_attempts(oracle, sound)):
-            if accepted.proven(found.certificate) and (found.steps is not None or not found.totals.ties):
-                done = replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
-                return break_ties(sound, done, accepted, solve=optimize)
-            if on_failure is not None and (number == 1 or found.certificate.violation > _SLIGHT):
-                on_failure()
-                on_failure = None
+        sound = without_noise(oracle, problem)
+        found = first_proven(_attempts(oracle, sound), sound, accepted, decisive=True)
+        return None if found is None else break_ties(sound, found, accepted, solve=optimize)
+
+
+def first_proven(
+    attempts: Iterator[Optimum], problem: Problem, accepted: Accepted, *, decisive: bool = False
+) -> Optimum | None:
+    """The first solution with a proof; with `decisive`, the first that also leaves no tie to rounding errors.
+
+    Parameters
+    ----------
+    attempts : iterator of Optimum
+    problem : Problem
+        Without bounds below rounding error.
+    accepted : Accepted
+    decisive : bool, default=False
+
+    Returns
+    -------
+    Optimum or None
+    """
+    on_failure = accepted.on_failure
+    for number, found in enumerate(attempts):
+        left_open = decisive and found.steps is None and found.totals.ties
+        if accepted.proven(found.certificate) and not left_open:
+            return replace(found, multipliers=np.where(problem.A.any(axis=1), found.multipliers, 0.0))
+        if on_failure is not None and (number == 1 or found.certificate.violation > _SLIGHT):
+            on_failure()
+            on_failure = None
     return None
 
 
@@ -156,9 +178,7 @@ def _attempts(oracle: Oracle, problem: Problem) -> Iterator[Optimum]:
     if direct is not None:
         yield Optimum.of(problem, direct.multipliers, direct.totals, steps=direct.steps)
     if oracle.n_rows > _SMALL and repeats(oracle):
-        distinct = oracle.distinct()
-        if distinct is not None:
-            yield from _on_distinct(distinct, problem)
+        yield from _on_distinct(oracle, problem)
     search = Search(oracle, problem, bound_scale(oracle, problem))
     if oracle.n_rows > _SMALL:
         yield from search.rounds()
@@ -169,7 +189,7 @@ def _attempts(oracle: Oracle, problem: Problem) -> Iterator[Optimum]:
         for price in _PRICES:
             yield from search.attempt(everything, price, method)
     for tolerance in (1e-9, 1e-7):
-        yield from search.proven(finish_refined(everything, search.scaled, tolerance))
+        yield from search.proven(finish(everything, search.scaled, tolerance=tolerance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +199,7 @@ class Search:
     oracle: Oracle
     problem: Problem
     scale: Vector
+    finish: Callable[..., Finish | None] = finish
 
     @cached_property
     def scaled(self) -> Problem:
@@ -187,7 +208,7 @@ class Search:
 
     def attempt(self, rows: DenseRows, price: float, method: Method = "simplex") -> Iterator[Optimum]:
         """Solve the linear program on some rows."""
-        yield from self.proven(finish(rows, self.scaled, price=price, method=method))
+        yield from self.proven(self.finish(rows, self.scaled, price=price, method=method))
 
     def proven(self, done: Finish | None) -> Iterator[Optimum]:
         """What a linear program found, with the proof on all rows."""
@@ -231,16 +252,25 @@ def repeats(oracle: Oracle) -> bool:
     return 2 * len(np.unique(sample, axis=0)) < len(sample)
 
 
-def _on_distinct(distinct: Distinct, problem: Problem) -> Iterator[Optimum]:
+def _on_distinct(oracle: Oracle, problem: Problem) -> Iterator[Optimum]:
     """Solve with each distinct row once, and prove it on all rows."""
+    distinct = oracle.distinct()
+    if distinct is None:
+        return
+    rows, kind = distinct
 
     def of_copies(found: Optimum) -> Optimum:
         v, again = problem.direction(found.multipliers), found.retotal
-        retotal = None if again is None else lambda chosen: distinct.totals(v, again(chosen).selection)
-        totals = distinct.totals(v, found.totals.selection)
+
+        def every(few: Totals) -> Totals:
+            scalars = few.sums[len(few.sums) - problem.scalars :]
+            return totals_of(oracle, v, few.selection[kind], scalars)
+
+        retotal = None if again is None else lambda chosen: every(again(chosen))
+        totals = every(found.totals)
         return Optimum.of(problem, found.multipliers, totals, finish=found.finish, retotal=retotal)
 
-    return map(of_copies, _attempts(distinct.rows, problem))
+    yield from map(of_copies, _attempts(rows, problem))
 
 
 class _Smoothed:

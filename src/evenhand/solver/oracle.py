@@ -1,4 +1,4 @@
-"""The one operation that touches rows, as a protocol.
+"""What the solver sees: a problem on sums over rows, and the one operation that touches rows, as a protocol.
 
 Row i has a weight w_i and a vector p_i of D non-negative numbers. For a direction v the solver needs
 h_i = <v, p_i> and sums over rows that depend on it. Rows in memory, in files or on a cluster can all be
@@ -8,8 +8,7 @@ solved: whatever computes these sums is an oracle.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from evenhand.solver.dense import DenseRows
-    from evenhand.solver.program import Problem
     from evenhand.solver.thresholds import Steps
 
 Vector = NDArray[np.float64]
@@ -27,6 +25,72 @@ ALL = sys.maxsize
 
 ROUNDING = 1e-10
 """Size of h below which its sign means nothing, relative to the largest entry of v: as exact as HiGHS."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise constant - <gain, s> subject to lo <= A s <= hi, where s = sum of w_i f_i p_i, 0 <= f <= 1.
+
+    For multipliers lambda in R^J, positive on a lower bound and negative on an upper one, the best f is
+    1 where <v, p> > 0 with v = gain + A^T lambda, and no feasible f does better than
+
+        constant - sum of w max(0, <v, p>) - penalty(lambda).
+
+    Attributes
+    ----------
+    gain : array, shape (D,)
+    A : array, shape (J, D)
+    lo, hi : arrays, shape (J,)
+        Infinite where there is no bound; a multiplier never has the sign of such an end.
+    constant : float
+    scalars : int
+        Number of columns, the last ones, that stand for scalars (:mod:`evenhand.solver.scalars`).
+    """
+
+    gain: Vector
+    A: NDArray[np.float64]
+    lo: Vector
+    hi: Vector
+    constant: float = 0.0
+    scalars: int = 0
+
+    def direction(self, multipliers: Vector) -> Vector:
+        """Direction v = gain + A^T lambda."""
+        return self.gain + multipliers @ self.A
+
+    def penalty(self, multipliers: Vector) -> float:
+        """Cost of the bounds: -lo lambda where lambda is positive, -hi lambda where it is negative."""
+        paid = np.flatnonzero(multipliers)  # an end that is infinite would make 0 NaN
+        lam = multipliers[paid]
+        return float(-np.where(lam > 0, self.lo[paid], self.hi[paid]) @ lam)
+
+    def allowed(self, multipliers: Vector) -> Vector:
+        """The multipliers, with 0 where their end is infinite: rounding errors, or another problem's."""
+        unset = np.where(multipliers > 0, np.isinf(self.lo), np.isinf(self.hi))
+        return np.where(unset, 0.0, multipliers)
+
+    def objective(self, sums: Vector) -> float:
+        """Objective at sums s."""
+        return self.constant - float(self.gain @ sums)
+
+    def bound(self, multipliers: Vector, positive_part: float) -> float:
+        """Dual value at these multipliers, from the sum of w max(0, h): no feasible selection is below it."""
+        return self.constant - positive_part - self.penalty(multipliers)
+
+    def violation(self, sums: Vector) -> float:
+        """Largest amount by which a bound is broken at s; 0 if none is."""
+        values = self.A @ sums
+        return float(np.maximum(self.lo - values, values - self.hi).max(initial=0.0))
+
+    def tilted(self, amounts: Vector) -> Problem:
+        """The same with more gain from each scalar."""
+        gain = self.gain.copy()
+        gain[len(gain) - self.scalars :] += amounts
+        return replace(self, gain=gain)
+
+    def scaled(self, factors: Vector) -> Problem:
+        """Multiply each bound; its multiplier is divided by the same factor."""
+        return replace(self, A=factors[:, None] * self.A, lo=factors * self.lo, hi=factors * self.hi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,22 +158,6 @@ class Direct:
     scalars: Vector
 
 
-@dataclass(frozen=True, eq=False)
-class Distinct:
-    """Every distinct row once, and the way back.
-
-    Attributes
-    ----------
-    rows : DenseRows
-        The distinct rows, each with the weight of all its copies.
-    totals : function
-        Sums over all rows at a direction, from the selection of each distinct row.
-    """
-
-    rows: DenseRows
-    totals: Callable[[Vector, Vector], Totals]
-
-
 class Oracle(Protocol):
     """Weighted rows that the solver sees only through sums and through a few of them."""
 
@@ -143,5 +191,8 @@ class Oracle(Protocol):
     def direct(self, problem: Problem) -> Direct | None:
         """Solve the problem by the structure of the rows; None if they have none."""
 
-    def distinct(self) -> Distinct | None:
-        """Collapse copies of rows; None if that gains nothing. Asked for where rows mostly repeat."""
+    def distinct(self) -> tuple[Oracle, NDArray[np.intp]] | None:
+        """Each distinct row once, and which of them each row is; None if that gains nothing.
+
+        Asked for where rows mostly repeat.
+        """

@@ -16,18 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.counted_scores import FEW_ROWS, Interval, count_scores, merged
-from evenhand.solver.dense import DenseRows, collapsed, exact_sum, row_hashes, spread, tie_width
-from evenhand.solver.oracle import Direct, Distinct, Smoothed, Totals, Vector
+from evenhand.solver.dense import DenseRows, collapsed, exact_sum, spread, tie_width
+from evenhand.solver.oracle import Direct, Problem, Smoothed, Totals, Vector
 from evenhand.solver.partitions import Part, Partitions
-from evenhand.solver.program import Problem
 from evenhand.solver.thresholds import Steps, solve_by_thresholds
 
 _AT_LEAST = 20
 """Rows of a sample below the first guess of a distance: they give it to about a quarter."""
 _ENOUGH = 1_000
 """Rows of a sample below a distance: they give the number of all rows below it to 3 %, without counting."""
-_MOST_DISTINCT = 200_000
-"""Rows with more distinct values are not mostly copies, and would take long to travel."""
 Given = tuple[NDArray[np.float64], Vector]
 """Rows with a selection of their own, and that selection."""
 
@@ -150,14 +147,12 @@ class PartitionedRows:
 
     def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
         """Sum over all rows without smoothing, with the selection of some rows given."""
-        if given is None or values is None:
-            return self._totals(v, None)
-        rows, first = np.unique(given.matrix, axis=0, return_index=True)
-        return self._totals(v, (rows, values[first]))
-
-    def _totals(self, v: Vector, given: Given | None) -> Totals:
-        positive, sums, ties = zip(*self.partitions.map(_totals, v, given), strict=True)
-        selection = self.partitions.lazy(_selection, v, given)
+        known: Given | None = None
+        if given is not None and values is not None:
+            rows, first = np.unique(given.matrix, axis=0, return_index=True)
+            known = rows, values[first]
+        positive, sums, ties = zip(*self.partitions.map(_totals, v, known), strict=True)
+        selection = self.partitions.lazy(_selection, v, known)
         return Totals(self._total(positive), self._added(sums), selection, sum(ties))
 
     def summed(self, function: Callable[..., Vector], *arguments: Any) -> Vector:
@@ -177,29 +172,15 @@ class PartitionedRows:
             found = self.partitions.map(count_scores, asked, FEW_ROWS // len(self.sizes.rows))
             return merged(found, self._shares, asked)
 
-        mixed = solve_by_thresholds(problem, self.partitions.n_groups, count)
-        if mixed is None:
-            return None
-        multipliers, steps, scalars = mixed
-        positive, sums = zip(
-            *self.partitions.map(_by_steps, problem.direction(multipliers)[: self.n_columns], steps),
-            strict=True,
-        )
-        selection = self.partitions.lazy(_selected_by_steps, steps)
-        return Direct(
-            multipliers, Totals(self._total(positive), self._added(sums), selection, 0), steps, scalars
-        )
+        def by_steps(v: Vector, steps: Steps) -> Totals:
+            positive, sums = zip(*self.partitions.map(_by_steps, v, steps), strict=True)
+            selection = self.partitions.lazy(_selected_by_steps, steps)
+            return Totals(self._total(positive), self._added(sums), selection, 0)
 
-    def distinct(self) -> Distinct | None:
-        """Collapse copies of rows; None if too many are distinct, or groups are known."""
-        found = [None] if self.partitions.known else self.partitions.map(_distinct)
-        if any(part is None for part in found):
-            return None
-        rows, weights = self._joined([part for part in found if part is not None])
-        rows, weights, _ = collapsed(rows, weights)
-        if len(rows) > _MOST_DISTINCT:
-            return None
-        return Distinct(DenseRows(rows, weights), lambda v, values: self._totals(v, (rows, values)))
+        return solve_by_thresholds(problem, self.partitions.n_groups, count, by_steps)
+
+    def distinct(self) -> None:
+        """Nothing to gain: copies are collapsed whenever rows are taken."""
 
 
 def _take(part: Part, index: NDArray[np.intp]) -> tuple[NDArray[np.float64], Vector]:
@@ -221,12 +202,6 @@ def _near(part: Part, v: Vector, distance: float) -> tuple[NDArray[np.float64], 
     return rows, weights, part.selected((h > 0).astype(np.float64))
 
 
-def _distinct(part: Part) -> tuple[NDArray[np.float64], Vector] | None:
-    everything = np.arange(part.n_rows)
-    rows, weights, _ = collapsed(part.take(everything), part.weights_of(everything))
-    return (rows, weights) if len(rows) <= _MOST_DISTINCT else None
-
-
 def _totals(part: Part, v: Vector, given: Given | None) -> tuple[float, Vector, int]:
     h, selection, index = _decided(part, v, given)
     return part.positive_part(v, h), part.selected(selection), part.ties(v, h, index)
@@ -237,7 +212,8 @@ def _selection(part: Part, v: Vector, given: Given | None) -> Vector:
 
 
 def _by_steps(part: Any, v: Vector, steps: Steps) -> tuple[float, Vector]:
-    return part.by_steps(v, steps)[:2]  # type: ignore[no-any-return]
+    found = part.by_steps(v, steps)
+    return found.positive_part, found.sums
 
 
 def _selected_by_steps(part: Any, steps: Steps) -> Vector:
@@ -272,16 +248,8 @@ def _weight_of(part: Part, rows: NDArray[np.float64]) -> Vector:
 
 def _find(rows: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.intp]:
     """Which of some distinct rows each row is equal to; -1 if none."""
-    if not len(known):
-        return np.full(len(rows), -1, np.intp)
-    own = row_hashes(known)
-    order = np.argsort(own, kind="stable")
-    wanted = row_hashes(rows)
-    place = np.searchsorted(own[order], wanted)
-    found = np.full(len(rows), -1, np.intp)
-    for _ in range(int(np.unique(own, return_counts=True)[1].max())):  # once, but for equal hashes
-        candidate = order[np.minimum(place, len(order) - 1)]
-        same = (known[candidate] == rows).all(axis=1)
-        found[same] = candidate[same]
-        place = place + 1
-    return found
+    both = np.concatenate([known, rows])
+    _, mass, kind = collapsed(both, np.zeros(len(both)))
+    place = np.full(len(mass), -1, np.intp)
+    place[kind[: len(known)]] = np.arange(len(known))
+    return place[kind[len(known) :]]

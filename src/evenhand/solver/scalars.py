@@ -9,13 +9,13 @@ however small its h.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.oracle import Direct, Distinct, Oracle, Smoothed, Totals, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Direct, Oracle, Problem, Smoothed, Totals, Vector
 
 
 class RowsWithScalars:
@@ -108,19 +108,30 @@ class RowsWithScalars:
         v = problem.direction(found.multipliers)
         return replace(found, totals=self.joined(found.totals, v, found.scalars))
 
-    def distinct(self) -> Distinct | None:
-        """Collapse copies of rows."""
+    def distinct(self) -> tuple[Oracle, NDArray[np.intp]] | None:
+        """Each distinct row of the inner ones once, and which of them each row is."""
         found = self.inner.distinct()
-        if found is None:
-            return None
-        n, D = found.rows.n_rows, self.inner.n_columns
+        return None if found is None else (RowsWithScalars(found[0], self.scalars), found[1])
 
-        def totals(v: Vector, values: Vector) -> Totals:
-            return self.joined(found.totals(v[:D], values[:n]), v, values[n:])
 
-        every = self._extended(found.rows)
-        rows = DenseRows(every.matrix, every.weights, base=every.base, always=self.scalars)
-        return Distinct(rows, totals)
+def totals_of(oracle: Any, v: Vector, selection: Vector, scalars: Vector) -> Totals:
+    """Sum over rows in memory, with the selection of every row given, and the scalars.
+
+    Parameters
+    ----------
+    oracle : DenseRows, or RowsWithScalars of such
+    v : array, shape (D,)
+    selection : array, shape (n,)
+    scalars : array, shape (K,)
+
+    Returns
+    -------
+    Totals
+    """
+    if not isinstance(oracle, RowsWithScalars):
+        return oracle.totals(v, oracle, selection)  # type: ignore[no-any-return]
+    inner = oracle.inner
+    return oracle.joined(totals_of(inner, v[: inner.n_columns], selection, scalars), v, scalars)
 
 
 def without_scalars(rows: DenseRows, n_columns: int) -> tuple[DenseRows, NDArray[np.bool_]]:

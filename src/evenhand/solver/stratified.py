@@ -1,6 +1,8 @@
 """Rows in strata: a row has numbers in the columns of its own stratum, and nothing in the others.
 
-Only these numbers are stored and multiplied, so fifty strata cost little more than one.
+Only these numbers are stored and multiplied, so fifty strata cost little more than one. Strata that no bound
+joins are problems of their own: they are solved one after the other, and what they find is put together and
+proven on all rows, as any other solution is.
 """
 
 from __future__ import annotations
@@ -13,9 +15,15 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from evenhand.solver.dense import DenseRows, Index, as_float64, collapsed
-from evenhand.solver.oracle import Totals, Vector
+from evenhand.solver.finish import Finish
+from evenhand.solver.optimize import Accepted, Optimum, optimize
+from evenhand.solver.oracle import ROUNDING, Oracle, Problem, Totals, Vector
+from evenhand.solver.scalars import RowsWithScalars, totals_of
+from evenhand.solver.threads import one_thread
 
 _MOST_ENTRIES = 1 << 24
 """Of rows with all their columns that are taken at a time: 128 MB."""
@@ -148,9 +156,101 @@ class StratifiedRows(DenseRows):
         given[self.order] = found.selection
         return replace(found, selection=given)
 
-    def _collapsed(self) -> tuple[DenseRows, NDArray[np.intp]]:
+    def distinct(self) -> tuple[StratifiedRows, NDArray[np.intp]]:
+        """Each distinct row once, and which of them each row is."""
         strata = self.strata_of(np.arange(self.n_rows))
         rows, weights, kind = collapsed(np.column_stack([strata, self.rows]), self.weights_of(slice(None)))
         own = StratifiedRows.sorted(rows[:, 1:], rows[:, 0].astype(np.intp), self.n_strata, weights)
         place, own.order, own.base = np.argsort(cast("Any", own.order)), None, self.base
         return own, place[kind]
+
+
+def optimize_in_strata(oracle: Oracle, problem: Problem, accepted: Accepted) -> Optimum | None:
+    """Solve a problem to a proven gap: stratum by stratum where rows are in strata that no bound joins.
+
+    Parameters
+    ----------
+    oracle, problem, accepted
+        See :func:`evenhand.solver.optimize.optimize`.
+
+    Returns
+    -------
+    Optimum or None
+    """
+    inner = oracle.inner if isinstance(oracle, RowsWithScalars) else oracle
+    if isinstance(inner, StratifiedRows):
+        parts = list(_parts(inner, problem))
+        if len(parts) > 1:
+            with one_thread("blas"):
+                found = _optimize_parts(oracle, inner, problem, accepted, parts)
+            if found is not None:
+                return found
+    return optimize(oracle, problem, accepted)
+
+
+_Numbers = NDArray[np.intp]
+_Part = tuple[_Numbers, _Numbers, _Numbers]
+"""Strata that bounds join, with these bounds and their scalars."""
+
+
+def _parts(rows: StratifiedRows, problem: Problem) -> Iterator[_Part]:
+    """The smallest sets of strata that no bound joins with others."""
+    A, L, D = problem.A, rows.n_strata, rows.n_columns
+    touched = (A[:, :D].reshape(len(A), L, rows.width) != 0).any(axis=2)
+    # Bounds, strata and scalars are the nodes of a graph: a bound is joined with what it contains.
+    links = coo_array(np.hstack([touched, A[:, D:] != 0]))
+    size = len(A) + links.shape[1]
+    graph = coo_array((links.data, (links.row, links.col + len(A))), shape=(size, size))
+    _, label = connected_components(graph, directed=False)
+    bounds, strata, scalars = np.split(label, [len(A), len(A) + L])
+    full = rows.ends[1:] > rows.ends[:-1]
+    for one in np.unique(strata[full]):
+        own = np.flatnonzero((strata == one) & full)
+        yield own, np.flatnonzero(bounds == one), np.flatnonzero(scalars == one)
+
+
+def _optimize_parts(
+    oracle: Oracle, rows: StratifiedRows, problem: Problem, accepted: Accepted, parts: list[_Part]
+) -> Optimum | None:
+    """Solve one part after the other; None if one cannot be, or they prove nothing together.
+
+    `rows` are those of the oracle without scalars.
+    """
+    multipliers, of_ties = np.zeros((2, len(problem.lo)))
+    selection = np.zeros(rows.n_rows)
+    scalars = np.zeros(problem.scalars)
+    for strata, bounds, own_scalars in parts:
+        own, index, share = rows.of_strata(strata)
+        if not share:
+            continue
+        # Sums over the rows of the part, whose weight is now 1, have to be multiplied by its share.
+        columns = (strata[:, None] * rows.width + np.arange(rows.width)).ravel()
+        K, behind = len(own_scalars), rows.n_columns + own_scalars
+        A = problem.A[bounds]
+        smaller = Problem(
+            gain=problem.gain[np.append(columns, behind)],
+            A=np.hstack([share * A[:, columns], A[:, behind]]),
+            lo=problem.lo[bounds],
+            hi=problem.hi[bounds],
+            scalars=K,
+        )
+        found = optimize(RowsWithScalars(own, K) if K else own, smaller, accepted)
+        if found is None:
+            return None
+        multipliers[bounds] = share * found.multipliers
+        if found.tie_multipliers is not None:
+            of_ties[bounds] = share * found.tie_multipliers
+        selection[index] = found.totals.selection
+        scalars[own_scalars] = found.totals.sums[len(columns) :]
+    v = problem.direction(multipliers)
+    together = Optimum.of(problem, multipliers, totals_of(oracle, v, selection, scalars))
+    if not accepted.proven(together.certificate):
+        return None
+    # The rows that the sign of h does not decide.
+    v = v[: rows.n_columns]
+    h, terms = rows.scores(v), rows.scores(np.abs(v))
+    index = np.flatnonzero((np.abs(h) <= ROUNDING * np.maximum(1.0, terms)) | (selection != (h > 0)))
+    undecided = Finish(
+        DenseRows(rows.take(index), rows.weights_of(index)), selection[index], multipliers, 0.0
+    )
+    return replace(together, finish=undecided, tie_multipliers=of_ties if of_ties.any() else None)

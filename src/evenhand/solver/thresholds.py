@@ -20,8 +20,7 @@ from scipy.special import logit
 from evenhand.solver.counted_scores import WHOLE, CountedScores, Interval, edge_between, root_of
 from evenhand.solver.linear import snapped
 from evenhand.solver.master import Mixed, mix_columns
-from evenhand.solver.oracle import ROUNDING, Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import ROUNDING, Direct, Problem, Totals, Vector
 
 _MAX_COUNTS = 50  # a limit on time only: a count takes milliseconds, and the multipliers move between counts
 _MAX_ROUNDS = 200  # a limit on time only: a round either adds a corner or is the last
@@ -85,8 +84,11 @@ class Steps:
 
 
 def solve_by_thresholds(
-    problem: Problem, n_groups: int, count: Callable[[list[Interval]], list[Any]]
-) -> Mixture | None:
+    problem: Problem,
+    n_groups: int,
+    count: Callable[[list[Interval]], list[Any]],
+    by_steps: Callable[[Vector, Steps], Totals],
+) -> Direct | None:
     """Solve over mixtures of thresholds, with scores counted as finely as the optimum needs it.
 
     Parameters
@@ -95,10 +97,12 @@ def solve_by_thresholds(
     n_groups : int
     count : function
         For some intervals, the table of each (:class:`CountedScores`).
+    by_steps : function
+        Sums over all rows at a direction, with the selection by steps.
 
     Returns
     -------
-    tuple of (multipliers, Steps, scalars), or None
+    Direct or None
         None if the linear program failed or bounds had to be broken.
     """
     tables = [np.empty((0, 4)) for _ in range(n_groups)]
@@ -110,13 +114,14 @@ def solve_by_thresholds(
         mixed = mix_thresholds(groups, problem)
         if mixed is None:
             return None
-        v, asked = problem.direction(mixed[0]), []
-        for m, (group, *own) in enumerate(zip(groups, mixed[1].edges, mixed[1].chances, strict=True)):
+        multipliers, steps, scalars = mixed
+        v, asked = problem.direction(multipliers), []
+        for m, (group, *own) in enumerate(zip(groups, steps.edges, steps.chances, strict=True)):
             places = group.unclear(v[2 * m : 2 * m + 2], *own)
             asked += [(m, low, high) for low, high in group.table[places, :2].tolist()]
             tables[m] = np.delete(group.table, places, axis=0)
         if not asked:
-            return mixed
+            return Direct(multipliers, by_steps(v[: 2 * n_groups], steps), steps, scalars)
     return None
 
 

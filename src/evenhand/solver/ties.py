@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.certificate import certify
 from evenhand.solver.dense import DenseRows, collapsed, is_tie
-from evenhand.solver.oracle import Vector
-from evenhand.solver.program import Problem
+from evenhand.solver.oracle import Problem, Vector
 
 if TYPE_CHECKING:
     from evenhand.solver.optimize import Accepted, Optimum
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 Score = Callable[[NDArray[np.float64]], Vector]
 """The second score of rows, from their columns without those of scalars."""
 
-_PRECISION = 1e-6
+PRECISION = 1e-6
 """Gap of the second problem: it decides between equal optima, and need not be small."""
 _LAST_DIGITS = 1e-14
 """Violation that sums over rows leave open."""
@@ -61,22 +60,11 @@ def break_ties(
     matrix, mass, kind = collapsed(rows[tied][:, :D], weights[tied])
     if np.count_nonzero(mass) < 2:
         return found
-    # All optima have the same multipliers: bounds with one hold as they do now, and scalars stay.
-    at, base = problem.A @ found.totals.sums, found.totals.sums[:D].copy()
-    base -= (weights[tied] * found.finish.selection[tied]) @ rows[tied][:, :D]
-    fixed = problem.A[:, D:] @ found.totals.sums[D:]
-    held = found.multipliers != 0
-    second = Problem(
-        gain=np.append(np.zeros(D), 1.0),
-        A=np.column_stack([problem.A[:, :D], np.zeros(len(at))]),
-        lo=np.where(held, at, np.minimum(problem.lo, at)) - fixed,
-        hi=np.where(held, at, np.maximum(problem.hi, at)) - fixed,
-    )
+    base = found.totals.sums[:D] - (weights[tied] * found.finish.selection[tied]) @ rows[tied][:, :D]
     scored = DenseRows(np.column_stack([matrix, score(matrix)]), mass, base=np.append(base, 0.0))
-    # What a violation adds to the gap is its multiplier.
-    price = max(1.0, float(np.abs(found.multipliers).sum()))
-    exact = max(_LAST_DIGITS, min(accepted.feasibility, accepted.tol / price))
-    chosen = solve(scored, second, type(accepted)(_PRECISION, exact))
+    second = second_problem(problem, found, found.multipliers != 0)
+    exact = max(_LAST_DIGITS, second_feasibility(found, accepted))
+    chosen = solve(scored, second, type(accepted)(PRECISION, exact))
     if chosen is None:
         return found
     selection = found.finish.selection.copy()
@@ -92,3 +80,36 @@ def break_ties(
         finish=replace(found.finish, selection=selection),
         tie_multipliers=chosen.multipliers,
     )
+
+
+def second_problem(problem: Problem, found: Optimum, held: NDArray[np.bool_]) -> Problem:
+    """Maximise the sum of a score, in one more column, over all optima of a problem.
+
+    They have the same multipliers: bounds with one, which are held, are met as they are now, and scalars
+    stay.
+
+    Parameters
+    ----------
+    problem : Problem
+    found : Optimum
+        Any optimum of it.
+    held : array of bool, shape (J,)
+
+    Returns
+    -------
+    Problem
+    """
+    D, sums = problem.A.shape[1] - problem.scalars, found.totals.sums
+    at, fixed = problem.A @ sums, problem.A[:, D:] @ sums[D:]
+    return Problem(
+        gain=np.append(np.zeros(D), 1.0),
+        A=np.column_stack([problem.A[:, :D], np.zeros(len(at))]),
+        lo=np.where(held, at, np.minimum(problem.lo, at)) - fixed,
+        hi=np.where(held, at, np.maximum(problem.hi, at)) - fixed,
+    )
+
+
+def second_feasibility(found: Optimum, accepted: Accepted) -> float:
+    """Largest violation of the second problem: what a violation adds to the gap is its multiplier."""
+    price = max(1.0, float(np.abs(found.multipliers).sum()))
+    return min(accepted.feasibility, accepted.tol / price)
