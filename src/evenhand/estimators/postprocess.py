@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -218,15 +217,7 @@ class FairPostprocessor(FairClassifier):
             )
         return found
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-        scratch: str | PathLike[str] | None = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
         """Learn posteriors and find the rule.
 
         Parameters
@@ -235,6 +226,8 @@ class FairPostprocessor(FairClassifier):
             A ``polars.LazyFrame`` or a ``pyarrow.dataset.Dataset`` is read in batches, and a Dask DataFrame
             or array stays on its workers, on the client that is current. If it has more than `max_samples`
             rows, models learn from as many, and the rule is found on all; with several actions, on these.
+            Posteriors of all rows of files are in a temporary folder meanwhile, 16 bytes per row and group
+            (12 per row where groups are known).
         y : array
             Any two labels. The name of a column of a lazy table; or of one of Dask, or what goes with it.
         sensitive_features : table, mapping, array, sequence or Proxy, default=None
@@ -243,11 +236,6 @@ class FairPostprocessor(FairClassifier):
             part, and decisions do not need them.
         sample_weight : array, default=None
             The name of a column of a table that is not in memory.
-        scratch : path, default=None
-            For a lazy table: folder for the posteriors of all rows, 16 bytes per row and group (12 per row
-            where groups are known). They are removed at the end. If the fit is interrupted they stay,
-            and another fit of the same data with the same parameters goes on from there. By default a
-            temporary folder, which is removed in any case.
 
         Returns
         -------
@@ -257,7 +245,7 @@ class FairPostprocessor(FairClassifier):
         settings, seed = self.settings(), draw_seed(self.random_state)
 
         # Read the table, the labels, the groups, and who may see what, wherever the rows are.
-        rows = read_rows(settings, X, y, sensitive_features, sample_weight, seed=seed, scratch=scratch)
+        rows = read_rows(settings, X, y, sensitive_features, sample_weight, seed=seed)
 
         with space_for_posteriors(settings, rows) as score_all:
             # Out-of-fold posteriors P(S, Y | x), calibrated; other rows are scored by the model.
