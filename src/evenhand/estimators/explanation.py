@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ Floats = NDArray[np.float64]
 
 _NEGLIGIBLE = 1e-12
 _BOUNDARY = 1e-9
-_SHOWN = 3
+_SHOWN, _LABELS = 3, 5
+"""Constraints and labels that a sentence lists."""
 _NUMBERS = ("risk", "margin", "probability")
 
 
@@ -130,6 +131,43 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return html_table(["for", "sentence"], [("the person", self.person), ("the auditor", self.auditor)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ActionExplanation(Explanation):
+    """Why one row got its action; ``str`` of it is the sentence for the person.
+
+    The attributes are those of an explanation of two decisions. These differ:
+
+    Attributes
+    ----------
+    decision, unconstrained : object
+        Actions.
+    margin : float
+        By how much the action is above another one: the one without any requirement, or the second best.
+    probability : float
+        Of the action that was taken.
+    against : str
+        The other action.
+    labels : dict
+        The probability of each label.
+    """
+
+    against: str = ""
+    labels: Mapping[Any, float] = field(default_factory=dict)
+
+    @property
+    def _estimate(self) -> str:
+        if len(self.labels) == 2:
+            return super()._estimate
+        likely = sorted(self.labels.items(), key=lambda one: -one[1])[:_LABELS]
+        named = ", ".join(f"{show(label)} {p:.3f}" for label, p in likely)
+        more = f", and {len(self.labels) - _LABELS} less likely" if len(self.labels) > _LABELS else ""
+        return f"The estimated probabilities are: {named}{more}."
+
+    @property
+    def _margin(self) -> str:
+        return f"Margin over {self.against} {self.margin:+.4f}"
 
 
 class Explanations(ShownAsTable, Results[Explanation]):

@@ -23,8 +23,7 @@ from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.settings import Margin
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import CertificateError, InfeasibleError
-from evenhand.guarantee.action_forecast import ActionForecast
-from evenhand.guarantee.forecast import Forecast
+from evenhand.guarantee.forecast import ActionForecast, Forecast
 from evenhand.guarantee.margins import with_margin
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule

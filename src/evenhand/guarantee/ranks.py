@@ -120,7 +120,7 @@ def counted_labels(constraint: Constraint, groups: Groups) -> tuple[bool, bool] 
         if (members.sum(axis=1) != 1).any():
             return None
         for statistic in statistics:
-            if isinstance(statistic, SelectedShare) or _slope(statistic) is None:
+            if not _is_selected_share(statistic):
                 return None
             masks.add((bool(statistic.mask[0]), bool(statistic.mask[1])))
     return masks.pop() if len(masks) == 1 else None
@@ -171,13 +171,12 @@ def violation_chances(
     return joint, list(zip(names, (by_group / drawn).tolist(), strict=True))
 
 
-def _slope(statistic: Statistic) -> int | None:
-    """1 where a rate is the share selected of the rows that count, -1 where it is that of the others."""
-    if not set(statistic.mask) <= {0, 1}:
-        return None
+def _is_selected_share(statistic: Statistic | SelectedShare) -> bool:
+    """Whether a rate is the share selected of the rows that count."""
+    if isinstance(statistic, SelectedShare) or not set(statistic.mask) <= {0, 1}:
+        return False
     # What a row counts for if it is not selected, and if it is.
-    kinds = set(map(tuple, statistic.outcomes[:, np.array(statistic.mask) > 0].T.tolist()))
-    return 1 if kinds == {(0, 1)} else -1 if kinds == {(1, 0)} else None
+    return bool((statistic.outcomes[:, np.array(statistic.mask) > 0].T == (0, 1)).all())
 
 
 def _limits(counts: Counts, level: float) -> tuple[Floats, Floats]:
@@ -211,21 +210,15 @@ def _violated(
     part: object, groups: Groups, rates: Pair, population: Pair
 ) -> Iterator[tuple[ConstraintName, Flags]]:
     if isinstance(part, Bound):
-        statistic = part.rate_statistic
-        if isinstance(statistic, SelectedShare):
-            raise TypeError(f"no threshold fixes {statistic.name}.")
         family = bounded_groups(groups, part.groups)
-        own, everybody = (_as_rate(statistic, pair) for pair in (rates, population))
         for name, who, least, most in zip(family.names, family.matrix, *part.limits(groups), strict=True):
             if np.isnan(least) and np.isnan(most):
                 continue  # the reference has no such rate
-            low, high = everybody if who.all() else (end[:, who.argmax()] for end in own)
+            low, high = population if who.all() else (end[:, who.argmax()] for end in rates)
             yield ConstraintName(part.label, part.label, name), (low < least) | (high > most)
     elif isinstance(part, Notion):
         for statistic in part.statistics:
-            family = groups.members(part.groups)
-            own, everybody = (_as_rate(statistic, pair) for pair in (rates, population))
-            for name, flags in _of_notion(part, family, own, everybody):
+            for name, flags in _of_notion(part, groups.members(part.groups), rates, population):
                 yield ConstraintName(part.label, statistic.name, name), flags
 
 
@@ -257,8 +250,3 @@ def _of_others(lows: Floats, highs: Floats) -> Callable[[int], Pair]:
         least[np.arange(len(lows)), (first == k) * 1],
         most[np.arange(len(lows)), (last == k) * 1],
     )
-
-
-def _as_rate(statistic: Statistic, shares: Pair) -> Pair:
-    lower, upper = shares
-    return shares if _slope(statistic) == 1 else (1 - upper, 1 - lower)
