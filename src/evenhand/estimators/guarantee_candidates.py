@@ -134,7 +134,7 @@ class GuaranteeCandidates:
         positive = learned.positive[self.scored.learned.rows]
         scores = tuple(rank_thresholds.ranked_scores(deployed, labels, positive))
         expected = rank_thresholds.count_ranked(labels, learned, groups) * len(self.held_out) // len(learned)
-        if rank_thresholds.plan_ranks(self._loosest.rates, labels, scores, expected).tied:
+        if rank_thresholds.plan_ranks(self._loosest.rates, labels, scores, expected) is None:
             return None
         sizes = rank_thresholds.count_ranked(labels, self.held_out, groups)
         everyone = rank_thresholds.count_all(labels, learned, self.held_out, groups)
