@@ -377,8 +377,21 @@ def test_explanations_say_what_was_decided_and_what_moved_it(tiers, loans):
         loans.explain(table, words={"approve": "yes"})
 
 
-def test_several_actions_have_no_thresholds(tiers):
-    for fair in (tiers, fitted(TIERS, aware=True)):
+def test_known_groups_have_ranges_of_scores_for_each_action():
+    fair = fitted(LOANS, PARITY & REVIEWS, cost=COSTS, aware=True)
+    table = new("sex")
+    decided, score = fair.predict(table), fair.predict_label_proba(table)
+    for name, ranges in fair.thresholds_.items():
+        own = (table["sex"] == str(name).removeprefix("sex=")).to_numpy()
+        assert [action for action, _, _ in ranges] == ["decline", "review", "approve"]
+        for action, low, high in ranges:
+            inside = own & (score > low + 1e-9) & (score < high - 1e-9)
+            assert (decided[inside] == action).all()
+    assert "review from" in str(fair.thresholds_)
+
+
+def test_other_classifiers_have_no_ranges(tiers, loans):
+    for fair in (tiers, loans, fitted(TIERS, aware=True)):
         with pytest.raises(AttributeError, match="do not support thresholds_"):
             fair.thresholds_  # noqa: B018
 

@@ -45,7 +45,10 @@ ACTION_LIMITS = {
     "proxy": ("a `Proxy`", "pass sensitive features, with `GroupPolicy(missing=...)` if some are missing"),
     "at_most": ("`predict(at_most=...)`", "use `RateBound(action, at_most=...)` in the requirement"),
     "reasons": ("`explain(reasons=...)`", "explain the label's model with its own tools"),
-    "thresholds": ("`thresholds_`", "use `explain` or `decision_function`"),
+    "thresholds": (
+        "`thresholds_`, unless there are two labels and `aware=True`",
+        "use `explain` or `decision_function`",
+    ),
     "report": ("`write_report(model=...)`", "leave out `model`: the audit has a report"),
     "trained": ("`FairInprocessor`", "use `FairPostprocessor`"),
 }

@@ -21,7 +21,7 @@ from evenhand.display.progress import waiting
 from evenhand.estimators.access import ModelInput
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.decisions import SeveralActions, TwoDecisions
-from evenhand.estimators.explanation import Explanations, Thresholds
+from evenhand.estimators.explanation import ActionRanges, Explanations, Thresholds, action_ranges
 from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
 from evenhand.estimators.guarantee_candidates import GuaranteeCandidates
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
@@ -611,20 +611,24 @@ class FairPostprocessor(FairClassifier):
         return (*names, ConstraintName("guarantee", "ranks", EVERYBODY)), np.vstack([shifts, placed])
 
     @property
-    def thresholds_(self) -> Thresholds:
+    def thresholds_(self) -> Thresholds | ActionRanges:
         """The score above which each group is selected, where the group is known.
 
         The score is ``predict_label_proba``. A group says so where its decisions are randomised over a range
-        of scores, or where everybody or nobody is selected.
+        of scores, or where everybody or nobody is selected. With several actions and two labels, each group
+        has the ranges of scores of its actions.
         """
         check_is_fitted(self)
+        known, names = self.access_.knows(self.groups_), self.compared_.cell_names
         if self._several:
-            raise AttributeError(str(refused_with_actions("thresholds")))
-        if not self.access_.knows(self.groups_):
+            if not known or len(self.classes_) > 2:
+                raise AttributeError(str(refused_with_actions("thresholds")))
+            return ActionRanges((name, action_ranges(self.rule_, m)) for m, name in enumerate(names))
+        if not known:
             raise AttributeError(
                 "thresholds_ needs known groups: fit with aware=True. explain(X) works for all."
             )
-        return Thresholds(zip(self.compared_.cell_names, group_thresholds(self.rule_), strict=True))
+        return Thresholds(zip(names, group_thresholds(self.rule_), strict=True))
 
     @by_batches
     @names_its_file
