@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.labels import class_array
 from evenhand.display.text import show
 from evenhand.estimators.access import ModelInput
 from evenhand.estimators.explanation import ActionExplanation, Explanation, read_words, strongest_reasons
@@ -35,11 +34,6 @@ class TwoDecisions:
 
     model: FairPostprocessor
 
-    @property
-    def names(self) -> NDArray[Any]:
-        """What is decided between, in the order of ``predict_proba``."""
-        return self.model.classes_
-
     def best(self, H: Floats) -> NDArray[Any]:
         """The decision of the least cost, given margins."""
         return H > 0
@@ -52,12 +46,8 @@ class TwoDecisions:
         """P(Y=1 | x), or the probability of every label."""
         return np.asarray(posteriors.label())
 
-    def margins(self, posteriors: Any) -> Floats:
-        """H of each row, or that of each action."""
-        return np.asarray(self.model.rule_.margins(posteriors))
-
     def unconstrained(self, posteriors: Any) -> Floats:
-        """The same without any requirement."""
+        """H of each row, or that of each action, without any requirement."""
         return np.asarray(posteriors.weighted(self._gains))
 
     def of_no_group(self, posteriors: Any, rows: NDArray[np.intp]) -> Floats:
@@ -106,11 +96,6 @@ class TwoDecisions:
 class SeveralActions(TwoDecisions):
     """For the action with the largest sum."""
 
-    @property
-    def names(self) -> NDArray[Any]:
-        """Labels, or actions of `cost`."""
-        return class_array(*self.model.rule_.actions)
-
     def best(self, H: Floats) -> NDArray[Any]:
         """The number of the best action."""
         return np.asarray(H.argmax(axis=1))
@@ -123,10 +108,6 @@ class SeveralActions(TwoDecisions):
         """P(Y=1 | x) of two labels, otherwise shape (n, L)."""
         found = posteriors.sum(axis=1)
         return np.asarray(found[:, 1] if len(self.model.classes_) == 2 else found)
-
-    def margins(self, posteriors: Any) -> Floats:
-        """The sum of each action, shape (n, K)."""
-        return np.asarray(self.model.rule_.decision(posteriors))
 
     def unconstrained(self, posteriors: Any) -> Floats:
         """Minus the expected costs."""
@@ -143,7 +124,7 @@ class SeveralActions(TwoDecisions):
         if reasons:
             raise refused_with_actions("reasons")
         labels, names = self.model._labels, self.model.rule_.actions
-        words = read_words(words, self.names.tolist())
+        words = read_words(words, self.model.actions_.tolist())
         if outcome is None:
             outcome = labels[-1] if len(labels) == 2 else "likeliest"
         H, place, free = self.model._margins(visible, p), np.arange(len(p)), self.unconstrained(p)

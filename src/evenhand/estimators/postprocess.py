@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.data.checks import check_rows
+from evenhand.data.labels import class_array
 from evenhand.data.row_keys import id_column, row_keys
 from evenhand.data.tables import library_of
 from evenhand.display.progress import waiting
@@ -297,11 +298,11 @@ class FairPostprocessor(FairClassifier):
     def actions_(self) -> NDArray[Any]:
         """What is decided between, in the order of ``predict_proba``: the labels, or actions of `cost`."""
         check_is_fitted(self)
-        return self._kind.names
+        return class_array(*self.rule_.actions) if self._several else self.classes_
 
     @property
     def _decisions(self) -> NDArray[Any]:
-        return self._kind.names if self._several else super()._decisions
+        return self.actions_ if self._several else super()._decisions
 
     def score(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> float:
         """Accuracy: the share of decisions that equal the label; minus the mean cost if actions have costs.
@@ -432,7 +433,6 @@ class FairPostprocessor(FairClassifier):
         return decisions
 
     @by_batches
-    @names_its_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Probability of each decision, in the order of ``actions_``: 0 or 1 unless it is randomised.
 
@@ -456,7 +456,6 @@ class FairPostprocessor(FairClassifier):
         return selection
 
     @by_batches
-    @names_its_file
     def predict_label_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """P(Y=1 | x): the calibrated probability of the positive label, before any rule; or of every label.
 
@@ -631,7 +630,6 @@ class FairPostprocessor(FairClassifier):
         return Thresholds(zip(names, group_thresholds(self.rule_), strict=True))
 
     @by_batches
-    @names_its_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """H of each row: positive where the decision is for ``classes_[1]``, or one number for each action.
 
@@ -660,7 +658,7 @@ class FairPostprocessor(FairClassifier):
         return margins if margins.shape[1] > 2 else margins[:, 1] - margins[:, 0]
 
     def _margins(self, visible: ModelInput, posteriors: Any) -> NDArray[np.float64]:
-        margins = self._kind.margins(posteriors)
+        margins: NDArray[np.float64] = self.rule_.margins(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         margins[unseen] = H
         return margins

@@ -29,7 +29,7 @@ Counts = NDArray[np.intp]
 _EVERYBODY, _NOBODY = -1.0, 1.0
 """Thresholds below and above all scores."""
 _AROUND = 3.0
-"""Ties are looked for within so many standard errors of the rank, of both parts of the rows."""
+"""Ties are looked for within so many standard errors of the rank, of as many held-out rows."""
 _RATES = {(1, 1): "selection rate", (0, 1): "true-positive rate", (1, 0): "false-positive rate"}
 """The share selected of the rows with given labels."""
 _NEARER = tuple(np.linspace(0.5, 0.0, 20, endpoint=False).tolist())
@@ -122,7 +122,7 @@ def plan_ranks(
     mass, selected = ((part * mask).sum(axis=1) for part in (rates.mass, rates.selected))
     overall = selected.sum() / max(mass.sum(), np.finfo(np.float64).tiny)
     share = np.clip(np.divide(selected, mass, out=np.full(len(mass), overall), where=mass > 0), 0.0, 1.0)
-    if any(_tied(*each) for each in zip(learned, share.tolist(), sizes.tolist(), strict=True)):
+    if any(map(_tied, learned, share.tolist())):
         return None
     return Ranks(labels, tuple(rank_of(share, sizes).tolist()), tuple(sizes.tolist()))
 
@@ -180,12 +180,10 @@ def _step(edge: float) -> tuple[Floats, Floats]:
     return np.array([edge]), np.array([0.0, 1.0])
 
 
-def _tied(scores: Floats, share: float, n: int) -> bool:
+def _tied(scores: Floats, share: float) -> bool:
     """Whether rows have the same score near the given share of selected ones."""
     count = len(scores)
-    if not count or not n:
-        return False
-    around = 1 + _AROUND * np.sqrt(share * (1 - share) * (count + count**2 / n))
+    around = 1 + _AROUND * np.sqrt(2 * share * (1 - share) * count)
     first, last = (int(np.clip(count * share + step, 0, count)) for step in (-around, around))
     return bool((np.abs(np.diff(scores[first:last])) <= SAME_ATOM).any())
 

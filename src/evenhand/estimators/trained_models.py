@@ -97,14 +97,7 @@ class ClassifierMixture:
     key: str = ""
 
     def __repr__(self) -> str:
-        told = []
-        for weight, one in zip(self.weights, self.members, strict=True):
-            name = repr(one)[1:-1]
-            if isinstance(one, Learner):
-                constant = "everybody" if one.places[0] else "nobody"
-                name = constant if one.model is None else type(one.model).__name__
-            told.append(f"{weight:.3f} {name}")
-        return f"<ClassifierMixture: {', '.join(told)}>"
+        return f"<ClassifierMixture of {len(self.members)} classifiers>"
 
     @property
     def model(self) -> Self:
