@@ -62,10 +62,10 @@ class TwoDecisions:
         return self.model.prices_ * [-1.0, 1.0]
 
     def explained(
-        self, visible: ModelInput, p: Any, decided: NDArray[Any], *, words: Any, outcome: Any, reasons: int
+        self, visible: ModelInput, posteriors: Any, decided: Any, *, words: Any, outcome: Any, reasons: int
     ) -> list[Explanation]:
         """Decisions with the reasons for each; see :meth:`FairPostprocessor.explain`."""
-        model, labels, posteriors = self.model, self.model._labels, p
+        model, labels = self.model, self.model._labels
         words, p = read_words(words, labels), posteriors.dense()
         unseen, _ = model._unseen(visible, posteriors)
         p[unseen] = p[unseen].sum(axis=1, keepdims=True) / len(model.compared_)  # of no group in particular
@@ -118,12 +118,12 @@ class SeveralActions(TwoDecisions):
         return self.unconstrained(posteriors[rows])
 
     def explained(
-        self, visible: ModelInput, p: Any, decided: NDArray[Any], *, words: Any, outcome: Any, reasons: int
+        self, visible: ModelInput, posteriors: Any, decided: Any, *, words: Any, outcome: Any, reasons: int
     ) -> list[Explanation]:
         """Decisions, each against the best other action or the one without any requirement."""
         if reasons:
             raise refused_with_actions("reasons")
-        labels, names = self.model._labels, self.model.rule_.actions
+        p, labels, names = posteriors, self.model._labels, self.model.rule_.actions
         words = read_words(words, self.model.actions_.tolist())
         if outcome is None:
             outcome = labels[-1] if len(labels) == 2 else "likeliest"
