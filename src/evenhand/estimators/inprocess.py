@@ -24,7 +24,7 @@ from evenhand.exceptions import InputError, ToleranceWarning, warn_user
 from evenhand.groups.proxy import Proxy
 from evenhand.guarantee.forecast import warn_if_exceeded
 from evenhand.guarantee.guarantee import warn_if_not_guaranteed
-from evenhand.posteriors.learner import check_learner, is_frozen
+from evenhand.posteriors.learner import Learner, check_learner, is_frozen
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.measurement import AnyMeasurement
@@ -231,7 +231,7 @@ class FairInprocessor(FairClassifier):
     def model_(self) -> Any:
         """The trained classifier on its own."""
         check_is_fitted(self)
-        return self.learner_.model
+        return self.learner_.model if isinstance(self.learner_, Learner) else self.learner_
 
     def deterministic(self) -> Self:
         """This classifier, which never randomises; a mixture is refused.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,6 @@ class GroupThresholds:
 
     def __repr__(self) -> str:
         return f"<{type(self.learner.model).__name__} with {len(self.thresholds)} thresholds>"
-
-    @property
-    def model(self) -> Self:
-        """Itself: it decides alone."""
-        return self
 
     def score(self, X: Any) -> Floats:
         """By how much the score of each row is above its threshold."""
@@ -98,11 +93,6 @@ class ClassifierMixture:
 
     def __repr__(self) -> str:
         return f"<ClassifierMixture of {len(self.members)} classifiers>"
-
-    @property
-    def model(self) -> Self:
-        """Itself: it decides alone."""
-        return self
 
     def decisions(self, X: Any) -> Floats:
         """The decision of each classifier for each row, shape (classifiers, n)."""
