@@ -13,7 +13,7 @@ import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
 from evenhand.exceptions import ToleranceWarning
-from evenhand.posteriors.learner import Learner, fit_learner
+from evenhand.posteriors.learner import fit_learner
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4000, 2))
@@ -61,12 +61,10 @@ def test_another_key_or_an_id_draws_anew():
     assert (MIXTURE.predict(X, ids) == MIXTURE.predict(X, ids.astype(str).astype(int))).all()
 
 
-def test_a_mixture_can_be_pickled_and_says_what_it_is_made_of():
+def test_a_mixture_can_be_pickled():
     again = pickle.loads(pickle.dumps(MIXTURE))  # noqa: S301
     assert (again.predict(X) == MIXTURE.predict(X)).all()
-    assert repr(MIXTURE) == "<ClassifierMixture: 0.300 LogisticRegression, 0.700 LogisticRegression>"
-    nobody = ClassifierMixture((Learner(None, np.array([0]), 2),), np.ones(1))
-    assert repr(nobody) == "<ClassifierMixture: 1.000 nobody>"
+    assert repr(again) == "<ClassifierMixture of 2 classifiers>"
 
 
 def indicators(codes):

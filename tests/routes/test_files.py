@@ -1,17 +1,11 @@
 """Fits to tables that are read in batches."""
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow.dataset as ds
 import pytest
-from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -440,12 +434,6 @@ def test_a_table_that_grows_while_it_is_read_is_refused(monkeypatch):
         model.fit(table.lazy(), "paid")
 
 
-def test_scratch_is_for_lazy_tables():
-    table = people()
-    with pytest.raises(InputError, match="scratch is for a lazy table"):
-        classifier().fit(table.drop("paid"), table["paid"], scratch="folder")
-
-
 # Interruptions
 
 
@@ -477,124 +465,11 @@ def test_an_interrupted_fit_leaves_nothing(error, scored, tmp_path, monkeypatch)
     assert not hasattr(model, "rule_")
 
 
-@pytest.mark.parametrize("aware", [False, True])
-def test_an_interrupted_fit_goes_on_from_its_scratch_folder(aware, scored, tmp_path):
-    table = people()
-    (tmp_path / "mine.txt").write_text("not a part of it")
-    model = classifier(aware=aware, max_samples=800)
-    given = {"sample_weight": "weight", "scratch": tmp_path}
-    scored[1][1400] = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(table.lazy(), "paid", **given)
-    assert len(list(tmp_path.iterdir())) > 1
-    scored[0].clear()
-    model.fit(table.lazy(), "paid", **given)
-    assert scored[0] == [1400, 2100, 2800]
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    whole = clone(model).fit(table.lazy(), "paid", sample_weight="weight")
-    assert model.rule_.to_json() == whole.rule_.to_json()
-    assert model.certificate_ == whole.certificate_
-    assert model.fitted_to_ == whole.fitted_to_
-
-
-def test_other_data_or_parameters_are_refused(scored, tmp_path):
-    table = people().drop("weight")
-    scored[1][2800] = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        classifier(max_samples=800).fit(table.lazy(), "paid", scratch=tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    more = classifier(max_samples=800, estimator=LogisticRegression(C=0.5))
-    for model, rows in (
-        (classifier(max_samples=900), table),
-        (classifier(max_samples=800, constraint=eh.DemographicParity(difference=0.1)), table),
-        (more, table),
-        (classifier(max_samples=800), table[:-1]),
-        (classifier(max_samples=800), table.rename({"x0": "z"})),
-    ):
-        with pytest.raises(
-            InputError, match="holds an unfinished fit of other data or with other parameters"
-        ):
-            model.fit(rows.lazy(), "paid", scratch=tmp_path)
-    changed = table.with_columns(x0=pl.when(pl.int_range(pl.len()) == 900).then(5.0).otherwise("x0"))
-    with pytest.raises(InputError, match="rows 700 to 1,399 have changed since the fit that left its files"):
-        classifier(max_samples=800).fit(changed.lazy(), "paid", scratch=tmp_path)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-    scored[0].clear()
-    # Settings that change no result are no other parameters.
-    with parallel_config(backend="threading"):  # in this process, where calls are counted
-        classifier(max_samples=800, n_jobs=2, verbose=True).fit(table.lazy(), "paid", scratch=tmp_path)
-    assert scored[0] == [2800]
-
-
 def test_batches_that_are_scored_side_by_side_change_nothing(small_batches):
     table = people().drop("weight")
     one, two = (classifier(max_samples=800, n_jobs=n).fit(table.lazy(), "paid") for n in (1, 2))
     assert one.rule_.to_json() == two.rule_.to_json()
     assert one.certificate_ == two.certificate_
-
-
-def test_a_model_that_is_learned_anew_scores_all_rows_again(scored, tmp_path):
-    """On another machine posteriors differ in their last digits, and perhaps in more."""
-    table = people().drop("weight")
-    scored[1][2800] = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        classifier(random_state=None, max_samples=800).fit(table.lazy(), "paid", scratch=tmp_path)
-    scored[0].clear()
-    classifier(random_state=None, max_samples=800).fit(table.lazy(), "paid", scratch=tmp_path)
-    assert scored[0] == [0, 700, 1400, 2100, 2800]
-
-
-SCRIPT = """
-    import os, signal, sys
-    import polars as pl
-    from sklearn.linear_model import LogisticRegression
-    import evenhand as eh
-    from evenhand.estimators.fit_rows import Score
-    from evenhand.data import batched_table
-
-    table, scratch, stop, out = sys.argv[1:]
-    batched_table.BATCH_ROWS = 700
-    score = Score.__call__
-
-    def watched(self, batch, own):
-        if batch.numbers[0] == int(stop):
-            os.kill(os.getpid(), signal.SIGKILL)
-        print(batch.numbers[0], flush=True)
-        return score(self, batch, own)
-
-    Score.__call__ = watched
-    model = eh.FairPostprocessor(
-        LogisticRegression(), eh.DemographicParity(difference=0.05), sensitive_features=["sex", "race"],
-        posteriors=eh.CrossFit(3, max_samples=800),
-    )
-    model.fit(pl.scan_parquet(table), "paid", scratch=None if scratch == "-" else scratch)
-    eh.save(model, out)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
-def test_a_killed_fit_goes_on_in_another_process(tmp_path):
-    people().drop("weight").write_parquet(tmp_path / "t.parquet")
-
-    def fitted(scratch, stop, out):
-        command = [sys.executable, "-c", textwrap.dedent(SCRIPT), tmp_path / "t.parquet", scratch, stop, out]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        return subprocess.run(  # noqa: S603
-            list(map(str, command)), env=environment, capture_output=True, text=True, check=False
-        )
-
-    killed = fitted(tmp_path / "s", 2100, tmp_path / "a.eh")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert killed.stdout.split() == ["0", "700", "1400"]
-    done = fitted(tmp_path / "s", -1, tmp_path / "a.eh")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["2100", "2800"]
-    assert list((tmp_path / "s").iterdir()) == []
-    assert fitted("-", -1, tmp_path / "b.eh").returncode == 0
-    first, second = (eh.load(tmp_path / name) for name in ("a.eh", "b.eh"))
-    assert first.rule_.to_json() == second.rule_.to_json()
-    assert first.certificate_ == second.certificate_
 
 
 # What is not supported

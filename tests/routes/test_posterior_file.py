@@ -15,7 +15,7 @@ from evenhand.exceptions import InputError
 from evenhand.posteriors.posteriors import DensePosteriors
 from evenhand.sources import posterior_file
 from evenhand.sources.layout import Layout
-from evenhand.sources.posterior_file import PosteriorFile, opened, readable_size
+from evenhand.sources.posterior_file import PosteriorFile, readable_size
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(6), 1000).reshape(-1, 3, 2)
@@ -60,65 +60,7 @@ def test_scores_keep_all_digits(tmp_path):
     np.testing.assert_allclose(totals[1::2], np.bincount(CODES, ETA) / 1000)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, InputError, None])
-def test_a_temporary_folder_is_removed_in_any_case(error, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    try:
-        with opened(None, 10, Layout(2)) as file:
-            file.reserve()
-            assert len(list(tmp_path.iterdir())) == 1
-            if error:
-                raise error
-    except (KeyboardInterrupt, InputError):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_scratch_folder_keeps_its_files_if_the_block_fails(tmp_path):
-    folder = tmp_path / "new" / "folder"
-    block = opened(folder, 10, Layout(2, weighted=True))
-    file = block.__enter__()
-    file.reserve()
-    file.write_state({"fit": "a"})
-    assert not block.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-    assert {path.name for path in folder.iterdir()} == {
-        "evenhand-posteriors.bin",
-        "evenhand-weights.bin",
-        "evenhand-fit.json",
-    }
-    with opened(folder, 10, Layout(2, weighted=True)) as file:
-        assert file.read_state() == {"fit": "a"}
-    assert list(folder.iterdir()) == []
-
-
-def test_other_files_in_the_folder_stay(tmp_path):
-    for name in ("posteriors", "weights", "fit.json", "eta"):
-        (tmp_path / name).write_text("mine")
-    with opened(tmp_path, 10, Layout(2, weighted=True)) as file:
-        file.reserve()
-        file.write(0, file.layout.columns(DensePosteriors(P[:10, :2]), WEIGHTS[:10]))
-        file.write_state({})
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"] * 4
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "\x00"])
-def test_a_state_that_is_damaged_is_refused(text, tmp_path):
-    (tmp_path / "evenhand-fit.json").write_text(text)
-    file = PosteriorFile(tmp_path, 10, Layout(2))
-    with pytest.raises(InputError, match="is not what fit writes: remove the folder, or choose another one"):
-        file.read_state()
-
-
-def test_a_file_in_place_of_the_folder_is_one_sentence(tmp_path):
-    (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(InputError, match=r"file' cannot be a folder: File exists\."),
-        opened(tmp_path / "file", 10, Layout(2)),
-    ):
-        pass
-
-
-FULL = r"posteriors of 1,000 rows take 24\.0 kB, and .* has .* free: pass another folder as scratch= to fit"
+FULL = r"posteriors of 1,000 rows take 24\.0 kB, and .* has .* free: set the environment variable TMPDIR"
 
 
 def test_too_little_space_is_told_before_anything_is_written(tmp_path, monkeypatch):
@@ -130,7 +72,7 @@ def test_too_little_space_is_told_before_anything_is_written(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_a_disk_that_is_full_nevertheless_is_one_sentence_and_leaves_nothing(number, tmp_path, monkeypatch):
+def test_a_disk_that_is_full_nevertheless_is_one_sentence(number, tmp_path, monkeypatch):
     """Another process may take the space, and a quota is not seen before."""
 
     def full(*_):
@@ -141,22 +83,18 @@ def test_a_disk_that_is_full_nevertheless_is_one_sentence_and_leaves_nothing(num
         patch.setattr(os, "posix_fallocate", full, raising=False)
         with pytest.raises(InputError, match=FULL):
             file.reserve()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_disk_that_fills_up_while_writing_is_one_sentence(tmp_path, monkeypatch):
-    file = PosteriorFile(tmp_path, 1000, SHORT, lasting=True)
+    file = PosteriorFile(tmp_path, 1000, SHORT)
     file.reserve()
 
     def full(*_):
         raise OSError(errno.ENOSPC, "no")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(type(tmp_path), "open", full)
     with pytest.raises(InputError, match=FULL):
         file.write(0, SHORT.columns(DensePosteriors(P), None))
-    with pytest.raises(InputError, match=FULL):
-        file.write_state({})
-    assert [path.name for path in tmp_path.iterdir()] == ["evenhand-posteriors.bin"]
 
 
 def test_other_errors_stay_as_they_are(tmp_path, monkeypatch):
@@ -166,7 +104,6 @@ def test_other_errors_stay_as_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", broken, raising=False)
     with pytest.raises(OSError, match="input/output error"):
         PosteriorFile(tmp_path, 1000, SHORT).reserve()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_systems_without_allocation_have_files_of_the_size(tmp_path, monkeypatch):
@@ -174,14 +111,12 @@ def test_systems_without_allocation_have_files_of_the_size(tmp_path, monkeypatch
     file = PosteriorFile(tmp_path, 1000, SHORT)
     file.reserve()
     file.write(0, SHORT.columns(DensePosteriors(P), None))
-    file.reserve()  # what is there stays
     [posteriors], _ = read(file)
     np.testing.assert_array_equal(posteriors.values, P.astype(np.float32))
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == file.size
 
 
-@pytest.mark.parametrize("scratch", [False, True])
-def test_a_fit_on_a_full_disk_is_one_sentence_and_leaves_nothing(scratch, tmp_path, monkeypatch):
+def test_a_fit_on_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
     table = pl.DataFrame({"x": ETA, "s": CODES, "y": (ETA + WEIGHTS > 1).astype(int)})
@@ -192,8 +127,8 @@ def test_a_fit_on_a_full_disk_is_one_sentence_and_leaves_nothing(scratch, tmp_pa
         posteriors=eh.CrossFit(max_samples=500),
     )
     with pytest.raises(InputError, match=FULL.replace("24", "48")):
-        model.fit(table.lazy(), "y", scratch=tmp_path / "s" if scratch else None)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+        model.fit(table.lazy(), "y")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sizes_for_a_person():

@@ -1,7 +1,7 @@
 """Decisions about groups that are known by probabilities only: rates and disparities between limits.
 
 Each rate has its probability-weighted estimate, and an interval that holds whatever the true groups are
-within the probabilities, widened for sampling; see :mod:`evenhand.guarantee.proxy_bounds`. Disparities are
+within the probabilities, widened for sampling; see :mod:`evenhand.guarantee.proxies`. Disparities are
 made from these, and so are verdicts.
 """
 
@@ -22,8 +22,7 @@ from evenhand.exceptions import InputError
 from evenhand.groups.groups import Members
 from evenhand.groups.proxy import Proxy, read_proxy
 from evenhand.guarantee.intervals import Estimate, critical_value, difference, quotient, wilson
-from evenhand.guarantee.proxy_bounds import ProxyRate, proxy_rate
-from evenhand.guarantee.proxy_calibration import check_calibration
+from evenhand.guarantee.proxies import ProxyRate, check_calibration, proxy_rate
 from evenhand.requirements.measurement import Measurement
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import read_rows

@@ -62,7 +62,7 @@ def fit_file(
     model: Any = file.classifier(**settings).set_params(posteriors__max_samples=batches.max_samples)
     features = [name for name in train.names if name not in (options.target, options.id)]
     train = train.select([*features, options.target])
-    model.fit(train, options.target, **({} if batches.scratch is None else {"scratch": batches.scratch}))
+    model.fit(train, options.target)
     plain = None if large or not report else _plain_model(model, pl.concat(train.batches()), options.target)
     compares = report and options.method == "post"
     rows_of_file = table_files.count_rows(options.test or file.path)

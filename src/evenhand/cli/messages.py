@@ -21,7 +21,6 @@ PARAMETERS = {
     "pos_label": "--positive",
     "min_size": "--min-group-size",
     "max_samples": "--max-samples",
-    "scratch=": "--scratch",
     "aware=True": "--aware",
     "groups='independent'": "--groups independent",
     "against='groups'": "--against groups",

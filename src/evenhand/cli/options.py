@@ -120,10 +120,6 @@ class Batches:
     max_samples: int = 1_000_000
     """Largest number of rows to learn from. A file with more is read in batches, and all rows are scored."""
 
-    scratch: Path | None = None
-    """Folder for the posteriors of such a file: a fit that was interrupted continues from there. By default a
-    temporary folder."""
-
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)

@@ -160,11 +160,11 @@ class OnCluster(RowSource):
         return run
 
     @contextmanager
-    def store(self, layout: Layout, *, task: str) -> Iterator[Fill]:  # noqa: ARG002
+    def store(self, layout: Layout) -> Iterator[Fill]:
         """Posteriors stay on the workers."""
         yield partial(self._fill, layout)
 
-    def _fill(self, layout: Layout, score: Scorer, own: Own, **digests: Any) -> Kept:  # noqa: ARG002
+    def _fill(self, layout: Layout, score: Scorer, own: Own) -> Kept:
         """Score all rows where they are."""
         client, places = self.client, self.places
         # The model is sent once, and to each partition what it needs for its own rows.

@@ -76,16 +76,18 @@ def by_batches(method: Method) -> Method:
     """Let a method that takes rows take a table that is not in memory too; nothing is computed at once.
 
     Of a lazy table, results are an iterator, batch by batch; of one of Dask, a Series or array of Dask.
-    Columns that the model does not know are left out, and `ids` is the name of a column.
+    Columns that the model does not know are left out, and `ids` is the name of a column. Errors name the file
+    of a model that was loaded.
     """
+    of_file = names_its_file(method)
 
     @functools.wraps(method)
     def answered(self: FairClassifier, X: Any, **named: Any) -> Any:
         if is_lazy(X):
-            return _answer_batches(self, method, X, **named)
+            return _answer_batches(self, of_file, X, **named)
         if is_dask(X):
-            return _answer_partitions(self, method, X, **named)
-        return method(self, X, **named)
+            return _answer_partitions(self, of_file, X, **named)
+        return of_file(self, X, **named)
 
     return answered  # type: ignore[return-value]
 
@@ -248,7 +250,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return H if self._positive else -H
 
     @by_batches
-    @names_its_file
     def predict(self, X: Any, *, sensitive_features: Any = None, ids: Any = None) -> NDArray[Any]:
         """Decisions, in the labels of `fit`; the same person always gets the same one.
 

@@ -7,13 +7,11 @@ models may learn from; otherwise a sample is, and the other rows are scored wher
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,7 +99,6 @@ def read_rows(
     sample_weight: Any,
     *,
     seed: int,
-    scratch: Any = None,
 ) -> FitRows:
     """Read the table, the labels, the groups, and what models may see.
 
@@ -109,7 +106,7 @@ def read_rows(
     ----------
     settings : Settings
         On whose recorder ``n_features_in_`` and ``feature_names_in_`` are set.
-    X, y, sensitive_features, sample_weight, scratch
+    X, y, sensitive_features, sample_weight
         As passed to `fit`.
     seed : int
 
@@ -117,10 +114,8 @@ def read_rows(
     -------
     FitRows
     """
-    refuse_beyond_memory(X, sensitive_features, scratch)
+    refuse_beyond_memory(X, sensitive_features)
     source = _source(settings, X, y, sensitive_features, sample_weight)
-    if isinstance(source, InFiles):
-        source.scratch = None if scratch is None else Path(scratch)
     if source is None:
         data = read_training_data(settings, X, y, sensitive_features, sample_weight, seed=seed)
         return FitRows(*hold_out_rows(settings, data, seed))
@@ -255,7 +250,7 @@ def space_for_posteriors(
         yield ScoredRows
         return
     layout = _layout(settings, rows.data)
-    with rows.source.store(layout, task=_task(settings, rows.sample)) as fill:
+    with rows.source.store(layout) as fill:
         yield partial(_scored, settings, rows.sample, layout, fill)
 
 
@@ -277,8 +272,7 @@ def _scored(
     own = OwnPosteriors.of(sample, learned, layout)
     data = sample.data
     score = Score(settings, data.groups, data.access, learned.model, sample.table, sample.draw, layout)
-    digest = hashlib.sha256(np.round(own.posteriors, 6).tobytes()).hexdigest()
-    return ScoredRows(learned, fill(score, own.at, model=digest, digests=sample.digests))
+    return ScoredRows(learned, fill(score, own.at))
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,15 +358,3 @@ class Score:
         visible = self.access.view(X, rows.sensitive)
         with naming_bad_rows(visible.X, rows.numbers):
             return self.model.cells(visible.X, self.access.allowed(self.groups, visible.known))
-
-
-def _task(settings: Settings, sample: Sample) -> str:
-    """Digest of what determines posteriors: parameters, and the table as far as it was counted."""
-    table = sample.table
-    keys = None if table.counted.groups is None else table.counted.groups.keys
-    counted = (
-        keys,
-        table.cells.tolist(),
-        getattr(settings.classifier, "feature_names_in_", np.empty(0)).tolist(),
-    )
-    return hashlib.sha256(repr((settings.text, counted)).encode()).hexdigest()

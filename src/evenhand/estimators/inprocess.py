@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.checks import check_count
-from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
+from evenhand.estimators.base import FairClassifier, by_batches
 from evenhand.estimators.column_generation import beyond_chance, excess
 from evenhand.estimators.fair_training import FairTraining, TrainingCertificate, train_fair
 from evenhand.estimators.fit_rows import read_rows
@@ -24,7 +24,7 @@ from evenhand.exceptions import InputError, ToleranceWarning, warn_user
 from evenhand.groups.proxy import Proxy
 from evenhand.guarantee.forecast import warn_if_exceeded
 from evenhand.guarantee.guarantee import warn_if_not_guaranteed
-from evenhand.posteriors.learner import check_learner, is_frozen
+from evenhand.posteriors.learner import Learner, check_learner, is_frozen
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.measurement import AnyMeasurement
@@ -231,7 +231,7 @@ class FairInprocessor(FairClassifier):
     def model_(self) -> Any:
         """The trained classifier on its own."""
         check_is_fitted(self)
-        return self.learner_.model
+        return self.learner_.model if isinstance(self.learner_, Learner) else self.learner_
 
     def deterministic(self) -> Self:
         """This classifier, which never randomises; a mixture is refused.
@@ -250,7 +250,6 @@ class FairInprocessor(FairClassifier):
         return np.asarray(self.learner_.choose(visible.X, **by_person) == 1)
 
     @by_batches
-    @names_its_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Probability of each decision, in the order of ``classes_``: 0 or 1, unless ``randomize=True``.
 
@@ -268,7 +267,6 @@ class FairInprocessor(FairClassifier):
         return self._by_class(self.learner_.selection(self.access_.read(self, X, sensitive_features).X))
 
     @by_batches
-    @names_its_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Score of each row, positive where the decision is for ``classes_[1]``.
 

@@ -89,14 +89,11 @@ def read_actions(settings: Settings, labels: Sequence[Any], sensitive_features: 
     return actions
 
 
-def refuse_beyond_memory(X: Any, sensitive_features: Any, scratch: Any) -> None:
+def refuse_beyond_memory(X: Any, sensitive_features: Any) -> None:
     """Raise an InputError for what needs a table in memory."""
-    lazy, on_cluster = is_lazy(X), is_dask(X)
-    if scratch is not None and not lazy:
-        raise InputError("scratch is for a lazy table, whose posteriors are kept in files.")
-    if (lazy or on_cluster) and isinstance(sensitive_features, Proxy):
+    if (is_lazy(X) or is_dask(X)) and isinstance(sensitive_features, Proxy):
         raise refused("proxy")
-    if lazy and sensitive_features is not None:
+    if is_lazy(X) and sensitive_features is not None:
         raise refused("sensitive_features")
 
 

@@ -23,8 +23,7 @@ from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.settings import Margin
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import CertificateError, InfeasibleError
-from evenhand.guarantee.action_forecast import ActionForecast
-from evenhand.guarantee.forecast import Forecast
+from evenhand.guarantee.forecast import ActionForecast, Forecast
 from evenhand.guarantee.margins import with_margin
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
@@ -94,11 +93,7 @@ def forecast(
     chance = np.where(chance > 0, chance / own**2, np.inf)
 
     known = data.access.knows(data.groups)
-    prior = (_KNOWN if known else _BLIND) ** 2
-    share = (prior / (prior + chance)) ** 2
-    beyond = share * np.where(np.isinf(chance), 0.0, differ**2 - chance) / prior
-    prior *= max(float((_CELLS + beyond.sum()) / (_CELLS + share.sum())), 0.0)
-    kept = prior / (prior + chance)
+    prior, kept = _wrong_posteriors(differ, chance, known=known)
     # An error about the label moves the two rates of a known group apart, one about the group moves both.
     wrong = np.sqrt(prior * (1 - kept)) * ([1.0, -1.0] if known else [1.0, 1.0])
     errors = errors / (whole[:, :, None] * whole[:, None]) + wrong[:, :, None] * wrong[:, None]
@@ -138,11 +133,8 @@ def _forecast_actions(
     differ = off.reshape(claimed.shape) / (seen * inside)
     chance = np.where(chance > 0, chance / (seen * inside) ** 2, np.inf)
     known = data.access.knows(data.groups)
-    prior = (_KNOWN if known else _BLIND) ** 2
-    share, once = (prior / (prior + chance)) ** 2, 1 - 1 / claimed.shape[-1]  # rates of actions sum to 1
-    beyond = share * np.where(np.isinf(chance), 0.0, differ**2 - chance) / prior
-    prior *= max((_CELLS + once * float(beyond.sum())) / (_CELLS + once * float(share.sum())), 0.0)
-    kept = prior / (prior + chance)
+    once = 1 - 1 / claimed.shape[-1]  # rates of actions sum to 1
+    prior, kept = _wrong_posteriors(differ, chance, known=known, weight=once)
     moved = rates.mass[..., None] * kept * differ * inside
     if known:
         moved = moved - moved.mean(axis=1, keepdims=True)
@@ -151,6 +143,17 @@ def _forecast_actions(
     errors = np.sqrt(prior * (1 - kept) / 2)  # the log-odds of one of two actions differ by two of these
     of_rates = replace(rates, selected=expected)
     return ActionForecast(constraint, of_rates, _rows_seen(data), errors, moves=moves / whole, known=known)
+
+
+def _wrong_posteriors(
+    differ: Floats, chance: Floats, *, known: bool, weight: float = 1.0
+) -> tuple[float, Floats]:
+    """Variance of the error of posteriors, found by moments, and by how much claims move towards counts."""
+    prior = (_KNOWN if known else _BLIND) ** 2
+    share = (prior / (prior + chance)) ** 2
+    beyond = share * np.where(np.isinf(chance), 0.0, differ**2 - chance) / prior
+    prior *= max((_CELLS + weight * float(beyond.sum())) / (_CELLS + weight * float(share.sum())), 0.0)
+    return prior, prior / (prior + chance)
 
 
 def _rows_seen(data: TrainingData) -> NDArray[np.float64]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,21 +19,10 @@ from evenhand.data.labels import class_array
 from evenhand.data.row_keys import id_column, row_keys
 from evenhand.data.tables import library_of
 from evenhand.display.progress import waiting
-from evenhand.display.text import show
 from evenhand.estimators.access import ModelInput
-from evenhand.estimators.action_explanation import (
-    ActionRanges,
-    action_ranges,
-    explained_actions,
-)
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
-from evenhand.estimators.explanation import (
-    Explanation,
-    Explanations,
-    Thresholds,
-    read_words,
-    strongest_reasons,
-)
+from evenhand.estimators.decisions import SeveralActions, TwoDecisions
+from evenhand.estimators.explanation import ActionRanges, Explanations, Thresholds, action_ranges
 from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
 from evenhand.estimators.guarantee_candidates import GuaranteeCandidates
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
@@ -54,11 +42,10 @@ from evenhand.optimum.objectives import Objective, check_objective
 from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
-from evenhand.posteriors.contributions import label_contributions
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.requirements.actions import Costs
 from evenhand.requirements.bounds import EVERYBODY
-from evenhand.requirements.constraints import ByName, ConstraintName, LinearConstraints
+from evenhand.requirements.constraints import ConstraintName, LinearConstraints
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
@@ -218,15 +205,7 @@ class FairPostprocessor(FairClassifier):
             )
         return found
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-        scratch: str | PathLike[str] | None = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
         """Learn posteriors and find the rule.
 
         Parameters
@@ -235,6 +214,8 @@ class FairPostprocessor(FairClassifier):
             A ``polars.LazyFrame`` or a ``pyarrow.dataset.Dataset`` is read in batches, and a Dask DataFrame
             or array stays on its workers, on the client that is current. If it has more than `max_samples`
             rows, models learn from as many, and the rule is found on all; with several actions, on these.
+            Posteriors of all rows of files are in a temporary folder meanwhile, 16 bytes per row and group
+            (12 per row where groups are known).
         y : array
             Any two labels. The name of a column of a lazy table; or of one of Dask, or what goes with it.
         sensitive_features : table, mapping, array, sequence or Proxy, default=None
@@ -243,11 +224,6 @@ class FairPostprocessor(FairClassifier):
             part, and decisions do not need them.
         sample_weight : array, default=None
             The name of a column of a table that is not in memory.
-        scratch : path, default=None
-            For a lazy table: folder for the posteriors of all rows, 16 bytes per row and group (12 per row
-            where groups are known). They are removed at the end. If the fit is interrupted they stay,
-            and another fit of the same data with the same parameters goes on from there. By default a
-            temporary folder, which is removed in any case.
 
         Returns
         -------
@@ -257,7 +233,7 @@ class FairPostprocessor(FairClassifier):
         settings, seed = self.settings(), draw_seed(self.random_state)
 
         # Read the table, the labels, the groups, and who may see what, wherever the rows are.
-        rows = read_rows(settings, X, y, sensitive_features, sample_weight, seed=seed, scratch=scratch)
+        rows = read_rows(settings, X, y, sensitive_features, sample_weight, seed=seed)
 
         with space_for_posteriors(settings, rows) as score_all:
             # Out-of-fold posteriors P(S, Y | x), calibrated; other rows are scored by the model.
@@ -314,10 +290,15 @@ class FairPostprocessor(FairClassifier):
         return isinstance(self.rule_, ActionRule)
 
     @property
+    def _kind(self) -> TwoDecisions | SeveralActions:
+        """What decisions are, and all that depends on it."""
+        return SeveralActions(self) if self._several else TwoDecisions(self)
+
+    @property
     def actions_(self) -> NDArray[Any]:
         """What is decided between, in the order of ``predict_proba``: the labels, or actions of `cost`."""
         check_is_fitted(self)
-        return class_array(*self.rule_.actions) if isinstance(self.rule_, ActionRule) else self.classes_
+        return class_array(*self.rule_.actions) if self._several else self.classes_
 
     @property
     def _decisions(self) -> NDArray[Any]:
@@ -448,11 +429,10 @@ class FairPostprocessor(FairClassifier):
         identity = visible.X if ids is None else id_column(ids, len(posteriors))
         decisions: NDArray[Any] = self.rule_.decide(posteriors, lambda rows: row_keys(identity, rows))
         unseen, H = self._unseen(visible, posteriors)
-        decisions[unseen] = _best(H)
+        decisions[unseen] = self._kind.best(H)
         return decisions
 
     @by_batches
-    @names_its_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Probability of each decision, in the order of ``actions_``: 0 or 1 unless it is randomised.
 
@@ -472,11 +452,10 @@ class FairPostprocessor(FairClassifier):
     def _selection(self, visible: ModelInput, posteriors: Any) -> NDArray[np.float64]:
         selection: NDArray[np.float64] = self.rule_.selection(posteriors)
         unseen, H = self._unseen(visible, posteriors)
-        selection[unseen] = np.eye(selection.shape[1])[_best(H)] if self._several else _best(H)
+        selection[unseen] = self._kind.sure(H)
         return selection
 
     @by_batches
-    @names_its_file
     def predict_label_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """P(Y=1 | x): the calibrated probability of the positive label, before any rule; or of every label.
 
@@ -490,12 +469,7 @@ class FairPostprocessor(FairClassifier):
         -------
         array, shape (n,); or (n, L) with more than two labels, in the order of ``classes_``
         """
-        _, posteriors = self._read(X, sensitive_features)
-        if not self._several:
-            return np.asarray(posteriors.label())
-        return np.asarray(
-            posteriors[:, :, 1].sum(axis=1) if len(self.classes_) == 2 else posteriors.sum(axis=1)
-        )
+        return self._kind.label_probabilities(self._read(X, sensitive_features)[1])
 
     @names_its_file
     def predict_unconstrained(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
@@ -512,12 +486,10 @@ class FairPostprocessor(FairClassifier):
         array, shape (n,)
         """
         visible, posteriors = self._read(X, sensitive_features)
-        if self._several:
-            return np.asarray(self.actions_[_best(self.rule_.by_costs(posteriors))])
-        H = posteriors.weighted(self.prices_ * [-1.0, 1.0])
+        H = self._kind.unconstrained(posteriors)
         unseen, by_mean_cost = self._unseen(visible, posteriors)
         H[unseen] = by_mean_cost
-        return np.asarray(self._decisions[_best(H).astype(np.intp)])
+        return np.asarray(self._decisions[self._kind.best(H).astype(np.intp)])
 
     @names_its_file
     def explain(
@@ -569,51 +541,11 @@ class FairPostprocessor(FairClassifier):
         'The decision is: ... The estimated probability of repayment is ...'
         """
         visible, posteriors = self._read(X, sensitive_features)
-        if self._several:
-            if reasons:
-                raise refused_with_actions("reasons")
-            labels = self._labels
-            found = explained_actions(
-                self.rule_,
-                posteriors,
-                H=self._margins(visible, posteriors),
-                shifts=self._shifts(),
-                decided=self._decided(visible, posteriors, ids),
-                labels=labels,
-                words=read_words(words, self.actions_.tolist()),
-                outcome=show(labels[-1] if outcome is None else outcome) if len(labels) == 2 else "likeliest",
-            )
-            return Explanations(found, library_of(X))
-        labels = self._labels
-        words = read_words(words, labels)
-        p = posteriors.dense()
-        unseen, _ = self._unseen(visible, posteriors)
-        p[unseen] = p[unseen].sum(axis=1, keepdims=True) / len(self.compared_)  # of no group in particular
-        names, shifts = self._shifts()
-        moved = p.reshape(len(p), -1) @ shifts.T
-        moved[unseen] = 0.0  # decided by the costs alone
         decided = self._decided(visible, posteriors, ids)
-        groups = self.access_.added_columns(visible.X)
-        contributions = partial(label_contributions, self.posterior_model_, visible.X)
-        columns: dict[str, Iterable[Any]] = {
-            "decision": [labels[positive] for positive in decided.tolist()],
-            "risk": p[:, :, 1].sum(axis=1).tolist(),
-            "margin": self._margins(visible, posteriors).tolist(),
-            "probability": self._selection(visible, posteriors).tolist(),
-            "unconstrained": [
-                labels[H > 0] for H in np.tensordot(p, self.prices_ * [-1.0, 1.0], axes=2).tolist()
-            ],
-            "moved": [ByName(zip(names, own, strict=True)) for own in moved.tolist()],
-            "reasons": strongest_reasons(contributions, decided, most=reasons, groups=groups),
-        }
-        same = {
-            "positive": self.pos_label_,
-            "words": words,
-            "outcome": show(self.pos_label_ if outcome is None else outcome),
-            "private": frozenset([groups[0], *self.groups_.features]),
-        }
-        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-        return Explanations([Explanation(**row, **same) for row in rows], library_of(X))
+        told = self._kind.explained(
+            visible, posteriors, decided, words=words, outcome=outcome, reasons=reasons
+        )
+        return Explanations(told, library_of(X))
 
     @property
     def _labels(self) -> list[Any]:
@@ -698,7 +630,6 @@ class FairPostprocessor(FairClassifier):
         return Thresholds(zip(names, group_thresholds(self.rule_), strict=True))
 
     @by_batches
-    @names_its_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """H of each row: positive where the decision is for ``classes_[1]``, or one number for each action.
 
@@ -727,8 +658,7 @@ class FairPostprocessor(FairClassifier):
         return margins if margins.shape[1] > 2 else margins[:, 1] - margins[:, 0]
 
     def _margins(self, visible: ModelInput, posteriors: Any) -> NDArray[np.float64]:
-        compare = self.rule_.decision if self._several else self.rule_.margins
-        margins: NDArray[np.float64] = compare(posteriors)
+        margins: NDArray[np.float64] = self.rule_.margins(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         margins[unseen] = H
         return margins
@@ -741,13 +671,4 @@ class FairPostprocessor(FairClassifier):
         if visible.strata is not None:
             unseen |= visible.strata < 0
         rows = np.flatnonzero(unseen)
-        if self._several:
-            return rows, self.rule_.by_costs(posteriors[rows])
-        eta = posteriors.label()[rows] if len(rows) else np.empty(0)
-        false_positive, false_negative = self.prices_.mean(axis=0)
-        return rows, false_negative * eta - false_positive * (1 - eta)
-
-
-def _best(H: NDArray[np.float64]) -> NDArray[Any]:
-    """Whether H is positive; of several actions, the number of the largest."""
-    return np.asarray(H > 0 if H.ndim == 1 else H.argmax(axis=1))
+        return rows, self._kind.of_no_group(posteriors, rows)

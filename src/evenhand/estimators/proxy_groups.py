@@ -28,7 +28,7 @@ from evenhand.estimators.settings import Settings
 from evenhand.exceptions import GroupError
 from evenhand.groups.groups import Groups
 from evenhand.groups.proxy import Proxy, ProxyRows, group_probabilities, read_proxy
-from evenhand.guarantee.proxy_calibration import check_calibration
+from evenhand.guarantee.proxies import check_calibration
 from evenhand.posteriors.examples import KnownFeatures
 
 

@@ -149,8 +149,6 @@ class Sample:
     held_out : Examples or None
         Rows that nothing is learned from, for a guarantee.
     table : CountedTable
-    digests : tuple of str
-        Of each batch of all rows.
     draw : Draw
     """
 
@@ -158,7 +156,6 @@ class Sample:
     rows: NDArray[np.intp]
     held_out: Examples | None
     table: CountedTable
-    digests: tuple[str, ...]
     draw: Draw
 
     @property
@@ -222,9 +219,8 @@ def draw_sample(settings: Settings, source: RowSource, table: CountedTable, seed
     held_out = None
     if any(map(len, tested)):  # with the groups of the whole table
         held_out = read_parts(settings, tested, counted=table.counted).examples
-    texts = tuple(map(repr, digests))
     data = replace(data, fingerprint=sum_of(digests))
-    return Sample(data, numbers, held_out, table, texts, draw)
+    return Sample(data, numbers, held_out, table, draw)
 
 
 def joined_examples(

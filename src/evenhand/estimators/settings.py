@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -189,16 +188,6 @@ class Settings:
     confidence: float | None
     reserve: float
     margin: Margin
-
-    @property
-    def text(self) -> str:
-        """All parameters, by which an interrupted fit is recognised."""
-        params = {
-            name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # where an object is in memory
-            for name, value in self.classifier.get_params().items()
-            if name not in ("n_jobs", "verbose")
-        }
-        return repr(sorted(params.items()))
 
     @property
     def policies(self) -> dict[str, Any]:

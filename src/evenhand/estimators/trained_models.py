@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,6 @@ class GroupThresholds:
 
     def __repr__(self) -> str:
         return f"<{type(self.learner.model).__name__} with {len(self.thresholds)} thresholds>"
-
-    @property
-    def model(self) -> Self:
-        """Itself: it decides alone."""
-        return self
 
     def score(self, X: Any) -> Floats:
         """By how much the score of each row is above its threshold."""
@@ -97,19 +92,7 @@ class ClassifierMixture:
     key: str = ""
 
     def __repr__(self) -> str:
-        told = []
-        for weight, one in zip(self.weights, self.members, strict=True):
-            name = repr(one)[1:-1]
-            if isinstance(one, Learner):
-                constant = "everybody" if one.places[0] else "nobody"
-                name = constant if one.model is None else type(one.model).__name__
-            told.append(f"{weight:.3f} {name}")
-        return f"<ClassifierMixture: {', '.join(told)}>"
-
-    @property
-    def model(self) -> Self:
-        """Itself: it decides alone."""
-        return self
+        return f"<ClassifierMixture of {len(self.members)} classifiers>"
 
     def decisions(self, X: Any) -> Floats:
         """The decision of each classifier for each row, shape (classifiers, n)."""

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, column_or_1d
 
 from evenhand.data.checks import check_rows, near_columns
 from evenhand.data.columns import named_columns
@@ -422,10 +421,5 @@ def _label_column(y: Any) -> Any:
     if y is None:
         raise InputError("this classifier requires y to be passed, but the target y is None.")
     if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
-        warn_user(
-            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
-            "(n_samples,), for example using ravel().",
-            DataConversionWarning,
-        )
-        return y[:, 0]
+        return column_or_1d(y, warn=True)
     return y

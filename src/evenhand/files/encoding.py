@@ -28,8 +28,7 @@ from evenhand.estimators.trained_models import ClassifierMixture, GroupThreshold
 from evenhand.exceptions import InputError, UntrustedFileError
 from evenhand.groups.groups import POOLED, GroupName, Groups
 from evenhand.groups.proxy import Proxy
-from evenhand.guarantee.action_forecast import ActionForecast
-from evenhand.guarantee.forecast import Forecast
+from evenhand.guarantee.forecast import ActionForecast, Forecast
 from evenhand.guarantee.group_tests import GroupTest
 from evenhand.guarantee.guarantee import GuaranteeResult
 from evenhand.guarantee.ranks import Ranks

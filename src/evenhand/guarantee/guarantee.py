@@ -131,14 +131,6 @@ class GuaranteeResult:
             "limiting": None if self.limiting is None else self.limiting.name.who,
         }
 
-    def __repr__(self) -> str:
-        passed = sum(test.passed for test in self.tests)
-        how = f"{passed} of {len(self.tests)} tests passed on" if self.ranks is None else "by ranks of"
-        return (
-            f"<GuaranteeResult {'holds' if self.holds else 'does not hold'}: {self.constraint!r}, confidence "
-            f"{self.confidence:g}; {how} {self.n_rows:,} rows>"
-        )
-
     def _repr_html_(self) -> str:
         rows = [
             (
@@ -154,7 +146,7 @@ class GuaranteeResult:
         headings = ["test", "rows", "group", "compared with", "p-value", "passed"]
         return f"<p>{html.escape(str(self))}</p>{html_table(headings, rows)}"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         which = "every held-out row" if self.n_selected else "none of the held-out rows"
         constant = f" The classifier is constant: it selects {which}." if self.constant else ""
         if self.holds:
@@ -179,7 +171,7 @@ class GuaranteeResult:
         if self.limiting is None or not self.limiting.n:
             return "a group has no held-out rows"
         if self.ranks is not None and self.attainable is None:
-            return f"too many of the {self.n_rows:,} held-out rows are tied at a threshold"
+            return f"some of the {self.n_rows:,} held-out rows are tied at a threshold"
         return "what was asked cannot be shown with any realistic number of rows"  # up to 10**9
 
 

@@ -32,8 +32,6 @@ _DRAWS = 40_000
 """Of the uniform numbers; three standard errors of a probability of 0.05 are then 0.003, and are added."""
 _NUMBERS = 250_000
 """Of a block of draws, so that they take little memory with many groups."""
-_MOST_TIED = 0.5
-"""In standard errors; where scores are tied more than that, classifiers that are tested are more accurate."""
 _FOR_PARTS = 50
 """A fiftieth of the level is spent on limits of the groups' parts of the population."""
 
@@ -49,39 +47,29 @@ class Ranks:
     ranks : tuple of int
         From the highest score: the threshold is just above the row of this rank, or below all n rows if it is
         n + 1. At 0 nobody is selected, at n + 2 everybody.
-    slack : tuple of int
-        By how many ranks a threshold may be off, because rows with the same score are on the same side.
     sizes : tuple of int
         Number of held-out rows that are ranked.
     """
 
     labels: tuple[bool, bool]
     ranks: tuple[int, ...]
-    slack: tuple[int, ...]
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        columns = (self.ranks, self.slack, self.sizes)
+        columns = (self.ranks, self.sizes)
         whole = all(type(number) is int and number >= 0 for column in columns for number in column)
         if len({len(column) for column in columns}) > 1 or not whole:
-            raise InputError("ranks, slack and sizes must be integers, one for each group.")
-
-    @property
-    def tied(self) -> bool:
-        """Whether ties move a threshold by more than half a standard error of its rank in some group."""
-        k, w, n = (np.array(column, dtype=np.float64) for column in (self.ranks, self.slack, self.sizes))
-        return bool((w > _MOST_TIED * np.sqrt(np.maximum(k * (n + 1 - k) / (n + 1), 1.0))).any())
+            raise InputError("ranks and sizes must be integers, one for each group.")
 
     def draws(self, rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
         """Shares that are selected, at least and at most, in random populations, shape (count, M)."""
         lower, upper = np.zeros((2, count, len(self.ranks)))
-        for m, (k, w, n) in enumerate(zip(self.ranks, self.slack, self.sizes, strict=True)):
+        for m, (k, n) in enumerate(zip(self.ranks, self.sizes, strict=True)):
             if k >= n + 2:
                 lower[:, m] = upper[:, m] = 1.0
             elif k > 0:
-                low, high = max(k - 1 - w, 0), min(k + w, n + 1)
-                upper[:, m] = rng.beta(high, n + 1 - high, count) if high <= n else 1.0
-                lower[:, m] = upper[:, m] * rng.beta(low, high - low, count) if low else 0.0
+                upper[:, m] = rng.beta(k, n + 1 - k, count) if k <= n else 1.0
+                lower[:, m] = upper[:, m] * rng.beta(k - 1, 1, count) if k > 1 else 0.0
         return lower, upper
 
 
@@ -120,7 +108,7 @@ def counted_labels(constraint: Constraint, groups: Groups) -> tuple[bool, bool] 
         if (members.sum(axis=1) != 1).any():
             return None
         for statistic in statistics:
-            if isinstance(statistic, SelectedShare) or _slope(statistic) is None:
+            if not _is_selected_share(statistic):
                 return None
             masks.add((bool(statistic.mask[0]), bool(statistic.mask[1])))
     return masks.pop() if len(masks) == 1 else None
@@ -171,13 +159,12 @@ def violation_chances(
     return joint, list(zip(names, (by_group / drawn).tolist(), strict=True))
 
 
-def _slope(statistic: Statistic) -> int | None:
-    """1 where a rate is the share selected of the rows that count, -1 where it is that of the others."""
-    if not set(statistic.mask) <= {0, 1}:
-        return None
+def _is_selected_share(statistic: Statistic | SelectedShare) -> bool:
+    """Whether a rate is the share selected of the rows that count."""
+    if isinstance(statistic, SelectedShare) or not set(statistic.mask) <= {0, 1}:
+        return False
     # What a row counts for if it is not selected, and if it is.
-    kinds = set(map(tuple, statistic.outcomes[:, np.array(statistic.mask) > 0].T.tolist()))
-    return 1 if kinds == {(0, 1)} else -1 if kinds == {(1, 0)} else None
+    return bool((statistic.outcomes[:, np.array(statistic.mask) > 0].T == (0, 1)).all())
 
 
 def _limits(counts: Counts, level: float) -> tuple[Floats, Floats]:
@@ -211,21 +198,15 @@ def _violated(
     part: object, groups: Groups, rates: Pair, population: Pair
 ) -> Iterator[tuple[ConstraintName, Flags]]:
     if isinstance(part, Bound):
-        statistic = part.rate_statistic
-        if isinstance(statistic, SelectedShare):
-            raise TypeError(f"no threshold fixes {statistic.name}.")
         family = bounded_groups(groups, part.groups)
-        own, everybody = (_as_rate(statistic, pair) for pair in (rates, population))
         for name, who, least, most in zip(family.names, family.matrix, *part.limits(groups), strict=True):
             if np.isnan(least) and np.isnan(most):
                 continue  # the reference has no such rate
-            low, high = everybody if who.all() else (end[:, who.argmax()] for end in own)
+            low, high = population if who.all() else (end[:, who.argmax()] for end in rates)
             yield ConstraintName(part.label, part.label, name), (low < least) | (high > most)
     elif isinstance(part, Notion):
         for statistic in part.statistics:
-            family = groups.members(part.groups)
-            own, everybody = (_as_rate(statistic, pair) for pair in (rates, population))
-            for name, flags in _of_notion(part, family, own, everybody):
+            for name, flags in _of_notion(part, groups.members(part.groups), rates, population):
                 yield ConstraintName(part.label, statistic.name, name), flags
 
 
@@ -257,8 +238,3 @@ def _of_others(lows: Floats, highs: Floats) -> Callable[[int], Pair]:
         least[np.arange(len(lows)), (first == k) * 1],
         most[np.arange(len(lows)), (last == k) * 1],
     )
-
-
-def _as_rate(statistic: Statistic, shares: Pair) -> Pair:
-    lower, upper = shares
-    return shares if _slope(statistic) == 1 else (1 - upper, 1 - lower)

@@ -139,7 +139,7 @@ class ActionRule:
         """Read the text of :meth:`to_json`."""
         return cls(**read(text, actions=True))
 
-    def decision(self, posteriors: Any) -> Floats:
+    def margins(self, posteriors: Any) -> Floats:
         """The sums that are compared, shape (n, K)."""
         rows = np.asarray(posteriors)
         if rows.ndim != 3 or rows.shape[1:] != self.table.shape[:2]:
@@ -165,7 +165,7 @@ class ActionRule:
         return np.concatenate(parts) if parts else np.empty((0, len(self.actions)))
 
     def _selected(self, posteriors: NDArray[Any]) -> Floats:
-        H, rows = self.decision(posteriors), as_float64(posteriors)
+        H, rows = self.margins(posteriors), as_float64(posteriors)
         best = self.decided(rows, H)
         found = np.zeros_like(H)
         found[np.arange(len(H)), best] = 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -19,7 +20,7 @@ from evenhand.display.progress import note, track
 from evenhand.exceptions import GroupError, InputError
 from evenhand.groups.proxy import Proxy
 from evenhand.sources.layout import Columns, Kept, Layout
-from evenhand.sources.posterior_file import PosteriorFile, opened, readable_size
+from evenhand.sources.posterior_file import PosteriorFile, readable_size
 from evenhand.sources.row_source import (
     Counts,
     Fill,
@@ -48,8 +49,6 @@ class InFiles(RowSource):
     sample_weight : str, default=None
     controls : sequence of str, default=()
         Control features that a requirement names.
-    scratch : path, default=None
-        Folder for posteriors, from which an interrupted run continues.
     n_jobs : int, default=None
         Number of batches that are scored side by side.
     verbose : bool, default=False
@@ -81,7 +80,6 @@ class InFiles(RowSource):
             self.table.require(name, "a control feature") for name in controls if name not in self.sensitive
         )
         self.label = f"y ({self.target!r})"
-        self.scratch: Path | None = None
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -106,51 +104,28 @@ class InFiles(RowSource):
         return [function(rows, *shared) for rows in self._watched(what)]
 
     @contextmanager
-    def store(self, layout: Layout, *, task: str) -> Iterator[Fill]:
-        """Files for the posteriors of all rows, in which an interrupted run may have left some."""
-        with opened(self.scratch, self.n_rows, layout) as file:
+    def store(self, layout: Layout) -> Iterator[Fill]:
+        """Temporary files for the posteriors of all rows."""
+        with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
+            file = PosteriorFile(Path(folder), self.n_rows, layout)
             note(
                 f"Posteriors of {self.n_rows:,} rows take {readable_size(file.size)} in {file.folder}.",
                 verbose=self.verbose,
             )
-            state = file.read_state()
-            if state is not None and state.get("fit") != task:
-                raise InputError(
-                    f"{self.scratch} holds an unfinished fit of other data or with other parameters: remove "
-                    "the folder, or choose another one."
-                )
             file.reserve()
-            yield partial(self._fill, file, task)
+            yield partial(self._fill, file)
 
-    def _fill(
-        self, file: PosteriorFile, task: str, score: Scorer, own: Own, *, model: str, digests: Sequence[str]
-    ) -> Kept:
-        """Score the batches that an interrupted run has not scored."""
-        state = file.read_state() or {}
-        done: list[str] = state.get("batches", [])
-        changed = next((k for k, (a, b) in enumerate(zip(done, digests, strict=False)) if a != b), None)
-        if changed is not None:
-            first = changed * batched_table.BATCH_ROWS
-            last = min(first + batched_table.BATCH_ROWS, file.n_rows) - 1
-            raise InputError(
-                f"rows {first:,} to {last:,} have changed since the fit that left its files in "
-                f"{file.folder}: remove the folder, or choose another one."
-            )
-        if state.get("model") != model:  # learned anew on another machine
-            done = []
+    def _fill(self, file: PosteriorFile, score: Scorer, own: Own) -> Kept:
+        """Score all batches, several side by side."""
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator", pre_dispatch="n_jobs")
-        for place, columns in parallel(self._to_score(score, own, len(done))):
+        for place, columns in parallel(self._to_score(score, own)):
             file.write(place.first, columns)
-            if file.lasting:
-                file.write_state({"fit": task, "model": model, "batches": list(digests[: place.number + 1])})
         return file
 
-    def _to_score(self, score: Scorer, own: Own, n_done: int) -> Iterator[Any]:
-        """The batches that are not scored yet, as tasks."""
+    def _to_score(self, score: Scorer, own: Own) -> Iterator[Any]:
         for k, rows in enumerate(self._watched("scoring rows")):
-            if k >= n_done:
-                place = Place(k, int(rows.numbers[0]), len(rows))
-                yield delayed(_scored)(score, rows, own(place), place)
+            place = Place(k, int(rows.numbers[0]), len(rows))
+            yield delayed(_scored)(score, rows, own(place), place)
 
     def _watched(self, what: str) -> Iterator[Rows]:
         total = -(-self.n_rows // batched_table.BATCH_ROWS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import tempfile
@@ -17,7 +16,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand._atomic import written_at_once
 from evenhand.data.batched_table import BatchedTable
 from evenhand.exceptions import InputError
 from evenhand.posteriors.posteriors import DensePosteriors
@@ -26,7 +24,6 @@ from evenhand.sources.layout import Columns, Layout
 
 _PART_BYTES = 1 << 25
 """Of a partition: a few of them stay in memory at a time."""
-_STATE = "evenhand-fit.json"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """A full disk, a quota, or a limit on the size of files."""
 
@@ -40,14 +37,11 @@ class PosteriorFile:
     folder : Path
     n_rows : int
     layout : Layout
-    lasting : bool, default=False
-        Whether a later process may read the files.
     """
 
     folder: Path
     n_rows: int
     layout: Layout
-    lasting: bool = False
     owned: tempfile.TemporaryDirectory[str] | None = None
     """A folder that is removed with this object."""
 
@@ -57,21 +51,13 @@ class PosteriorFile:
         return self.n_rows * self.layout.row_bytes
 
     def reserve(self) -> None:
-        """Take the space on the disk before anything is computed; if there is not enough, leave nothing."""
+        """Take the space on the disk before anything is computed."""
         free = shutil.disk_usage(self.folder).free
-        there = sum(
-            self._path(name).stat().st_size for name in self.layout.kinds if self._path(name).exists()
-        )
-        if free + there < self.size:
+        if free < self.size:
             raise self._full(free)
-        try:
-            with self._told():
-                for name, (kind, shape) in self.layout.kinds.items():
-                    _extend(self._path(name), self.n_rows * kind.itemsize * int(np.prod(shape)))
-        except (InputError, OSError):
-            if not there:
-                self.remove()
-            raise
+        with self._told():
+            for name, (kind, shape) in self.layout.kinds.items():
+                _extend(self._path(name), self.n_rows * kind.itemsize * int(np.prod(shape)))
 
     def write(self, first: int, columns: Columns) -> None:
         """Write the arrays of some rows, from row number `first` on."""
@@ -80,9 +66,6 @@ class PosteriorFile:
                 file.seek(first * kind.itemsize * int(np.prod(shape)))
                 # Not by a memory map, which a full disk would kill the process for.
                 file.write(columns[name].data)
-                file.flush()
-                if self.lasting:
-                    os.fsync(file.fileno())  # before the state says that these rows are there
 
     @property
     def n_parts(self) -> int:
@@ -121,7 +104,7 @@ class PosteriorFile:
         )
 
     def _path(self, name: str) -> Path:
-        return self.folder / (name if name == _STATE else f"evenhand-{name}.bin")
+        return self.folder / f"{name}.bin"
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -136,69 +119,18 @@ class PosteriorFile:
     def _full(self, free: int) -> InputError:
         return InputError(
             f"posteriors of {self.n_rows:,} rows take {readable_size(self.size)}, and {self.folder} has "
-            f"{readable_size(free)} free: pass another folder as scratch= to fit."
+            f"{readable_size(free)} free: set the environment variable TMPDIR (on Windows TEMP) to another "
+            "folder."
         )
-
-    def read_state(self) -> dict[str, Any] | None:
-        """What an earlier run left here; None if there was none."""
-        path = self._path(_STATE)
-        if not path.exists():
-            return None
-        try:
-            state = json.loads(path.read_text())
-        except (OSError, ValueError):
-            state = None
-        if not isinstance(state, dict):
-            raise InputError(f"{path} is not what fit writes: remove the folder, or choose another one.")
-        return state
-
-    def write_state(self, state: dict[str, Any]) -> None:
-        """Keep what a later run needs to continue from here."""
-        with self._told(), written_at_once(self._path(_STATE)) as unfinished:
-            unfinished.write_text(json.dumps(state))
-
-    def remove(self) -> None:
-        """Remove the files, and nothing else that may be in the folder."""
-        for name in (*self.layout.kinds, _STATE):
-            self._path(name).unlink(missing_ok=True)
 
 
 def _extend(path: Path, size: int) -> None:
-    """Make a file at least as long as a size, with its space on the disk taken where the system can."""
-    with path.open("ab") as file:
+    """Make a file of a size, with its space on the disk taken where the system can."""
+    with path.open("wb") as file:
         if hasattr(os, "posix_fallocate") and size:
             os.posix_fallocate(file.fileno(), 0, size)
-        elif file.tell() < size:
+        else:
             file.truncate(size)
-
-
-@contextmanager
-def opened(scratch: Path | None, n_rows: int, layout: Layout) -> Iterator[PosteriorFile]:
-    """Files for posteriors, removed at the end.
-
-    Parameters
-    ----------
-    scratch : Path or None
-        Folder that keeps them if the block fails, for a later run to continue; None is a temporary one,
-        which is removed in any case.
-    n_rows : int
-    layout : Layout
-
-    Yields
-    ------
-    PosteriorFile
-    """
-    if scratch is None:
-        with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
-            yield PosteriorFile(Path(folder), n_rows, layout)
-        return
-    try:
-        scratch.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"scratch={str(scratch)!r} cannot be a folder: {error.strerror}.") from None
-    file = PosteriorFile(scratch, n_rows, layout, lasting=True)
-    yield file
-    file.remove()
 
 
 def spooled(posteriors: Any, weight: str | None) -> ThreadedPartitions:

@@ -86,12 +86,8 @@ Own = Callable[[Place], Any]
 """What scoring needs of the rows of one batch only."""
 
 
-Fill = Callable[..., Kept]
-"""Scores all rows by a `Scorer` and an `Own`.
-
-By keyword it takes a digest of what the models have learned (`model`), and those of the rows of each batch
-(`digests`).
-"""
+Fill = Callable[[Scorer, Own], Kept]
+"""Scores all rows."""
 
 
 class RowSource(ABC):
@@ -122,15 +118,8 @@ class RowSource(ABC):
         """``function(rows, *shared)`` for all rows, a batch at a time, in order; some may be empty."""
 
     @abstractmethod
-    def store(self, layout: Layout, *, task: str) -> AbstractContextManager[Fill]:
-        """Space for the posteriors of all rows for the time of a block, taken before anything is learned.
-
-        Parameters
-        ----------
-        layout : Layout
-        task : str
-            Digest of the parameters and the table, by which an interrupted run continues.
-        """
+    def store(self, layout: Layout) -> AbstractContextManager[Fill]:
+        """Space for the posteriors of all rows for the time of a block, taken before anything is learned."""
 
     def fold_runner(self, examples: Callable[[Sequence[Rows]], Any]) -> Any:  # noqa: ARG002
         """Where folds are fitted; None is here.

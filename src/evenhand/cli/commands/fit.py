@@ -93,10 +93,6 @@ def fit(
     }
     with in_options():
         rows = file.labels[1]
-        if batches.scratch is not None and rows <= batches.max_samples:
-            raise InputError(
-                f"--scratch is for files of more than --max-samples rows, and {table.name} has {rows:,}."
-            )
         done = fit_file(file, settings, batches, report=report is not None)
     eh.save(done.model, out, overwrite=run.force, source=file.source)
     if rows > batches.max_samples:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from evenhand.guarantee.proxy_bounds import proxy_rate
+from evenhand.guarantee.proxies import proxy_rate
 
 
 def extremes(hit, miss, p, bins):

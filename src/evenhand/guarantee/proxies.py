@@ -1,4 +1,6 @@
-"""Rates of groups that are known by probabilities only: an estimate, and limits that hold in any case.
+"""Groups that are known by probabilities only: their rates, and whether the probabilities are calibrated.
+
+A rate has an estimate, and limits that hold in any case.
 
 Among people with a probability b of belonging to a group, let a be the share that is selected. Probabilities
 tell nothing of how the two overlap: between max(0, a + b - 1) and min(a, b) of these people are both
@@ -22,13 +24,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.guarantee.intervals import Estimate, wilson
+from evenhand.data.checks import check_rows
+from evenhand.data.columns import factorize, named_columns
+from evenhand.exceptions import GroupError, ProxyCalibrationWarning, warn_user
+from evenhand.groups.proxy import Proxy, ProxyRows
+from evenhand.guarantee.intervals import Estimate, critical_value, wilson
 
 Floats = NDArray[np.float64]
 
 _ROWS_PER_BIN = 50
 """Bounds are valid for bins of any size, but wide in small ones, where the wrong choice is often made."""
 _MOST_BINS = 40
+_CALIBRATION_BINS = 4
+_LEVEL = 0.01
+"""Probability with which calibrated proxies are warned of."""
 
 
 @dataclass(frozen=True)
@@ -142,3 +151,57 @@ def _other_half(cells: NDArray[np.intp], w: Floats, part: Floats) -> Floats:
     means = np.divide(total, mass, out=np.full(size, np.nan), where=mass > 0)
     other = means.reshape(-1, 2)[:, ::-1].ravel()
     return np.asarray(np.where(np.isnan(other), means, other)[cells])
+
+
+def check_calibration(proxy: Proxy, rows: ProxyRows) -> None:
+    """Compare probabilities with the values that are known of some rows, and warn where they disagree.
+
+    Each value is compared on all of these rows, and on those with a low to a high probability.
+
+    Parameters
+    ----------
+    proxy : Proxy
+    rows : ProxyRows
+    """
+    if proxy.known is None:
+        return
+    name = rows.proxy
+    columns = named_columns(proxy.known, what="known", default_name=name)
+    if set(columns) != {name}:
+        raise GroupError(
+            f"known of a Proxy should have a column {name!r}, but has {', '.join(map(repr, columns))}."
+        )
+    check_rows({f"Proxy({name})": rows.values[name], "known": columns})
+    found, codes = factorize(columns[name], what=f"known[{name!r}]")
+    levels = rows.groups.levels(name)
+    strange = [value for value in found if value not in levels]
+    if strange:
+        raise GroupError(
+            f"known of a Proxy has {name}={strange[0]!r}, and the columns of probabilities are "
+            f"{', '.join(map(repr, levels))}."
+        )
+    there = np.flatnonzero(codes >= 0)
+    if not len(there):
+        raise GroupError(f"known of a Proxy has no value of {name!r}: leave it out.")
+    own = np.array([levels.index(value) for value in found])[codes[there]]
+    compared = []
+    for k, level in enumerate(levels):
+        p, hit = rows.values[name][there, k], own == k
+        edges = np.unique(np.quantile(p, np.linspace(0, 1, _CALIBRATION_BINS + 1)[1:-1]))
+        bins = np.searchsorted(edges, p, side="right")
+        parts = [np.arange(len(p)), *(np.flatnonzero(bins == b) for b in np.unique(bins))]
+        compared += [(level, p[part], hit[part]) for part in (parts if len(parts) > 2 else parts[:1])]
+    z = critical_value(1 - _LEVEL, len(compared))
+    wrong = []
+    for level, p, hit in compared:
+        limits, share = wilson(hit.mean(), len(hit), z), float(hit.mean())
+        if not limits.low <= p.mean() <= limits.high:
+            wrong.append((level, p, share))
+    if wrong:
+        level, p, share = max(wrong, key=lambda one: abs(one[1].mean() - one[2]))
+        warn_user(
+            f"probabilities of {name!r} are not calibrated: of {len(p):,} rows whose value is known, and "
+            f"whose probabilities of {level!r} are {p.min():.2f} to {p.max():.2f}, {p.mean():.3f} on "
+            f"average, {share:.3f} have it. Neither estimates nor intervals are right then.",
+            ProxyCalibrationWarning,
+        )
