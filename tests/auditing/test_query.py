@@ -197,17 +197,6 @@ def test_a_table_is_audited_as_its_rows_are(engine, case):
         assert [group.selected for group in found.groups] == [group.selected for group in expected.groups]
 
 
-@pytest.mark.parametrize("name", ["polars", "polars lazy", "pandas", "dask"])
-def test_ordered_categories_keep_their_order(name, tmp_path):
-    asked = ROLES | {"sensitive_features": ["band"]}
-    table = on(name, ROWS, tmp_path)
-    if name in ("pandas", "dask"):
-        table["band"] = table["band"].astype(pd.CategoricalDtype(["young", "old"], ordered=True))
-    found = eh.audit(data=table, **asked)
-    assert [str(group.group) for group in found.groups[1:]] == ["band=young", "band=old"]
-    assert_same(found.to_dict(), audit_rows(ROWS, **asked).to_dict())
-
-
 def test_pooled_groups_are_listed_in_the_same_warning():
     asked = ROLES | CASES["pooled"]
     with pytest.warns(PooledGroupsWarning) as of_table:

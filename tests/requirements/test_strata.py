@@ -100,13 +100,6 @@ def test_empty_combinations_are_reported_and_have_no_rate():
     assert len(eh.DemographicParity(difference=0.1, given=["level"]).measure(counted)) == 2
 
 
-def test_strata_keep_the_order_of_categories():
-    level = pd.Categorical(["low", "high", "mid", "low"], categories=["low", "mid", "high"], ordered=True)
-    strata, codes = read_strata(pd.DataFrame({"level": level}))
-    assert strata.keys == (("low",), ("mid",), ("high",))
-    assert codes.tolist() == [0, 2, 1, 0]
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -25,7 +25,7 @@ from evenhand.cluster.client import connected, current_client, gather, gather_on
 from evenhand.cluster.dask_partitions import DaskPartitions
 from evenhand.cluster.schema import Schema
 from evenhand.data.batched_table import BatchedTable
-from evenhand.data.columns import TooManyLevels, as_column, factorize, is_missing, object_column
+from evenhand.data.columns import TooManyLevels, as_column, factorize, object_column
 from evenhand.data.features import Columns as Where
 from evenhand.data.features import columns_of, sensitive_columns
 from evenhand.data.labels import MAX_CLASSES, refuse_continuous
@@ -92,7 +92,7 @@ class OnCluster(RowSource):
         self.reader = replace(
             reader, schema=reader.schema.with_categories([count.categories for count in self.counted])
         )
-        self.sensitive = tuple(self.counted[0].ordered)
+        self.sensitive = self.counted[0].sensitive
         self.pieces = _pieces(X, beside)
         self.label = "y" if reader.target is None else f"y ({reader.target!r})"
         self._drawn: list[Future] = []
@@ -105,22 +105,18 @@ class OnCluster(RowSource):
     def counts(self) -> Counts:
         """All combinations of sensitive features, control features and labels."""
         found: Counter[tuple[Any, ...]] = Counter()
-        names = list(self.sensitive)
         for number, count in enumerate(self.counted):
-            if list(count.ordered) != names:
+            if count.sensitive != self.sensitive:
                 raise InputError(
-                    f"sensitive features are {', '.join(map(repr, count.ordered))} in partition {number}, "
-                    f"and {', '.join(map(repr, names))} in the first."
+                    f"sensitive features are {', '.join(map(repr, count.sensitive))} in partition {number}, "
+                    f"and {', '.join(map(repr, self.sensitive))} in the first."
                 )
             found.update(count.combinations)
-        columns = list(zip(*found, strict=True))
-        sensitive = {
-            name: _column(values, [count.ordered[name] for count in self.counted])
-            for name, values in zip(names, columns, strict=False)
-        }
-        controls = dict(zip(self.reader.controls, map(object_column, columns[len(names) :]), strict=False))
-        rows = np.array(list(found.values()), np.int64)
-        return Counts(sensitive, controls, object_column(columns[-1]), rows)
+        *columns, labels = map(object_column, zip(*found, strict=True))
+        first = len(self.sensitive)
+        sensitive = dict(zip(self.sensitive, columns[:first], strict=True))
+        controls = dict(zip(self.reader.controls, columns[first:], strict=True))
+        return Counts(sensitive, controls, labels, np.array(list(found.values()), np.int64))
 
     @property
     def places(self) -> list[Place]:
@@ -338,15 +334,15 @@ class _Count:
     rows : int
     combinations : dict
         Rows with each combination of sensitive values, control features and label.
-    ordered : dict
-        Sensitive features, with the categories of those that are ordered.
+    sensitive : tuple of str
+        Names of the sensitive features.
     categories : dict
         Categories of its categorical columns.
     """
 
     rows: int
     combinations: Mapping[tuple[Any, ...], int]
-    ordered: Mapping[str, Any]
+    sensitive: tuple[str, ...]
     categories: Mapping[str, Any]
 
 
@@ -384,23 +380,4 @@ def _count(reader: Reader, number: int, features: bool, X: Any, *further: Any) -
     if len(X):
         keys, counts, _ = observed_combinations([*factors, labels])
         combinations = dict(zip(keys, counts.tolist(), strict=True))
-    ordered = {name: _ordered(column) for name, column in sensitive.items()}
-    return _Count(len(X), combinations, ordered, reader.schema.categories(X))
-
-
-def _ordered(column: Any) -> Any:
-    """Categories of a column of ordered ones; None for any other."""
-    native = nw.to_native(column, pass_through=True)
-    kind = getattr(native, "dtype", None)
-    return kind.categories.tolist() if isinstance(kind, pd.CategoricalDtype) and kind.ordered else None
-
-
-def _column(values: Sequence[Any], ordered: Sequence[Any]) -> Any:
-    """Values of a sensitive feature, in the order of its categories if all partitions have one."""
-    known = [categories for categories in ordered if categories is not None]
-    if len(known) < len(ordered) or not known:
-        return object_column(values)
-    categories = max(known, key=len)
-    if any(not is_missing(value) and value not in categories for value in values):
-        return object_column(values)
-    return pd.Series(pd.Categorical(values, categories=categories, ordered=True))
+    return _Count(len(X), combinations, tuple(sensitive), reader.schema.categories(X))

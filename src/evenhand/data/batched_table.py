@@ -155,7 +155,7 @@ class BatchedTable:
         except Exception as error:
             raise _unreadable(error) from error
 
-    def combinations(self, columns: Sequence[str]) -> tuple[dict[str, list[Any]], NDArray[np.int64]]:
+    def combinations(self, columns: Sequence[str]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
         """The combinations of values that occur, and the number of rows of each.
 
         Parameters
@@ -165,8 +165,7 @@ class BatchedTable:
         Returns
         -------
         dict, array of int
-            Values by column, one entry per combination; None where one is missing. An ordered categorical
-            stays one.
+            Values by column, one entry per combination; None where one is missing.
         """
         found: Counter[tuple[Any, ...]] = Counter()
         for batch in self.batches(columns):
@@ -184,9 +183,7 @@ class BatchedTable:
                 )
         if not found:
             raise InputError("X has no rows.")
-        table = {
-            name: _like(counted.get_column(name), [key[k] for key in found]) for k, name in enumerate(columns)
-        }
+        table = {name: object_column([key[k] for key in found]) for k, name in enumerate(columns)}
         return table, np.array(list(found.values()), np.int64)
 
 
@@ -211,13 +208,6 @@ def _of_size(pieces: Iterable[Any], rows: int) -> Iterator[Any]:
             missing -= len(frame)
     if held:
         yield nw.concat(held).to_native()
-
-
-def _like(column: nw.Series[Any], values: list[Any]) -> Any:
-    """Values as a column: of the same type if that is an ordered categorical, and otherwise of objects."""
-    if column.dtype == nw.Enum:
-        return nw.new_series(column.name, values, column.dtype, backend=column.implementation)
-    return object_column(values)
 
 
 def is_lazy(X: Any) -> bool:

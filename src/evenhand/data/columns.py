@@ -203,21 +203,6 @@ def factorize(column: Any, *, what: str, limit: int = 1000) -> tuple[tuple[Level
         ) from error
 
 
-def ordered_categories(column: Any) -> tuple[Level, ...] | None:
-    """The categories of an ordered categorical column, in their order; None for any other column.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> ordered_categories(pl.Series(["young"], dtype=pl.Enum(["young", "old"])))
-    ('young', 'old')
-    """
-    column = as_column(column, what="column")
-    if not isinstance(column, nw.Series) or column.dtype != nw.Enum:
-        return None
-    return tuple(column.cat.get_categories().to_list())
-
-
 def _factorize_pandas(column: nw.Series[Any], what: str, limit: int) -> tuple[list[Level], NDArray[np.int32]]:
     codes, found = column.to_native().factorize()  # pandas' own hash table
     refuse_many_levels(len(found), what, limit)

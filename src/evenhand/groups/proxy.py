@@ -194,7 +194,7 @@ def read_proxy(proxy: Proxy) -> ProxyRows:
         for key in itertools.product(*(own_levels[feature] for feature in features))
         if tuple(key[place] for place in others) in found
     ]
-    groups = Groups(features, tuple(keys), np.zeros(len(keys), np.int64), ordered={name: tuple(levels)})
+    groups = Groups(features, tuple(keys), np.zeros(len(keys), np.int64))
     rows = ProxyRows(groups, name, {feature: values[feature] for feature in features})
     counts = np.rint(rows.probabilities.sum(axis=0)).astype(np.int64)
     return replace(rows, groups=replace(groups, counts=counts))

@@ -21,8 +21,8 @@ from evenhand.exceptions import GroupError, InputError
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
 from evenhand.groups.sensitive import (
     are_numbers,
-    in_category_order,
     observed_combinations,
+    read_columns,
     refuse_missing,
 )
 
@@ -91,7 +91,7 @@ def read_strata(control_features: Any, row_counts: Counts | None = None) -> tupl
     >>> strata.keys, codes.tolist()
     ((('junior',), ('senior',)), [1, 0, 1])
     """
-    columns, ordered = in_category_order(control_features, kind="control")
+    columns = read_columns(control_features, kind="control")
     refuse_missing(columns, row_counts, kind="control")
     for name, (levels, _) in columns.items():
         if len(levels) > _MOST_NUMBERS and are_numbers(levels):
@@ -101,7 +101,7 @@ def read_strata(control_features: Any, row_counts: Counts | None = None) -> tupl
                 "pass them as text."
             )
     keys, counts, codes = observed_combinations(list(columns.values()), row_counts)
-    return Groups(tuple(columns), tuple(keys), counts, ordered=ordered), codes
+    return Groups(tuple(columns), tuple(keys), counts), codes
 
 
 def stratify(
@@ -282,8 +282,7 @@ def _strata_of_cells(groups: Groups, controls: Sequence[str]) -> tuple[Places, t
             raise _unknown_control(name, () if strata is None else strata.features)
     if strata is not None:
         keys = tuple(name.values for name in groups.cell_names)
-        ordered = {**strata.ordered, **groups.ordered}
-        groups = replace(groups, features=known, keys=keys, ordered=ordered, strata=None)
+        groups = replace(groups, features=known, keys=keys, strata=None)
     places, codes = np.unique(groups.level_codes(controls), axis=0, return_inverse=True)
     levels = [groups.levels(name) for name in controls]
     names = tuple(
