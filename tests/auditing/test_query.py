@@ -2,7 +2,6 @@
 
 import functools
 import importlib.util
-import re
 import shutil
 import sys
 import warnings
@@ -226,11 +225,11 @@ def test_decimals_are_probabilities():
     assert eh.audit(data=table, **ROLES).groups[0].selected == 1.75
 
 
-def test_very_large_and_very_small_weights_are_scaled():
+def test_weights_whose_squares_are_no_numbers_are_refused():
     for scale in (1e200, 1e-200):
         rows = ROWS.with_columns(weight=pl.col("weight") * scale)
-        asked = ROLES | {"sample_weight": "weight"}
-        assert_same(eh.audit(data=rows, **asked).to_dict(), audit_rows(ROWS, **asked).to_dict())
+        with pytest.raises(InputError, match="divide all weights by it"):
+            eh.audit(data=rows, **ROLES | {"sample_weight": "weight"})
 
 
 # Any small table
@@ -467,12 +466,8 @@ def test_numbers_take_two_passes_and_the_table_is_never_collected(name, tmp_path
 def test_a_column_with_a_value_per_row_is_refused_and_not_collected(name, tmp_path, heights, monkeypatch):
     monkeypatch.setattr(counted_rows, "_MAX_COMBINATIONS", 250)
     rows = ROWS.with_columns(id=pl.int_range(pl.len()))
-    for change, error, message in [
-        ({"sensitive_features": ["sex", "id"]}, GroupError, "sensitive feature 'id' has more than 200"),
-        ({"y_true": "id"}, InputError, "label 'id' has more than 100 distinct values. A label needs"),
-        ({"y_pred": "id"}, InputError, "prediction 'id' has more than 100 distinct values"),
-    ]:
-        with pytest.raises(error, match=re.escape(message)):
+    for change in ({"sensitive_features": ["sex", "id"]}, {"y_true": "id"}, {"y_pred": "id"}):
+        with pytest.raises(GroupError, match="more than 250 combinations of sensitive values, label and"):
             eh.audit(data=on(name, rows, tmp_path), **ROLES | change)
     assert max(heights, default=0) <= 251
 

@@ -14,16 +14,10 @@ from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Tally, tally_of_sums
 from evenhand.data.checks import near_names
-from evenhand.data.columns import TooManyLevels, as_table, check_names, refuse_many_levels
-from evenhand.data.counted_rows import CountedRows, Roles, TableRows, TooManyCombinations
-from evenhand.data.labels import MAX_CLASSES, refuse_continuous
+from evenhand.data.columns import as_table, check_names
+from evenhand.data.counted_rows import CountedRows, Roles, TableRows
 from evenhand.exceptions import GroupError, InputError
-from evenhand.groups.groups import MAX_LEVELS
-from evenhand.groups.sensitive import refuse_many
 from evenhand.requirements.rates import ArgumentNames, Decisions, Selection, read_rows
-
-_KINDS_OF_MISSING = 2
-"""A column can have two missing values that a query tells apart: null and NaN."""
 
 
 def tally_table(
@@ -61,11 +55,7 @@ def tally_table(
     numbers = rows.numbers()
     if threshold == "median":
         rows, median = rows.above_median(numbers)
-    try:
-        counted = rows.count(numbers)
-    except TooManyCombinations:
-        _check_levels(roles, rows.distinct())
-        raise
+    counted = rows.count(numbers)
     decisions = read_rows(
         counted.columns.get("label"),
         counted.columns["prediction"],
@@ -152,23 +142,6 @@ def _check_name(what: str, name: Any) -> None:
             f"{what} must be the name of a column of data, got {type(name).__name__}. "
             "Without data=, pass the columns themselves."
         )
-
-
-def _check_levels(roles: Roles, distinct: Mapping[str, int]) -> None:
-    """Refuse a column with too many distinct values."""
-    for role, found in distinct.items():
-        if role.startswith("control"):
-            continue
-        sensitive = role.startswith("sensitive")
-        limit = MAX_LEVELS if sensitive else MAX_CLASSES
-        try:
-            refuse_many_levels(found - _KINDS_OF_MISSING, roles.describe(role), limit)
-        except TooManyLevels as error:
-            if sensitive:
-                refuse_many(error)
-            if role == "label":
-                refuse_continuous(error)
-            raise
 
 
 def _tally(decisions: Decisions, counted: CountedRows) -> Tally:

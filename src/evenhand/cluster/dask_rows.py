@@ -25,10 +25,10 @@ from evenhand.cluster.client import connected, current_client, gather, gather_on
 from evenhand.cluster.dask_partitions import DaskPartitions
 from evenhand.cluster.schema import Schema
 from evenhand.data.batched_table import BatchedTable
-from evenhand.data.columns import TooManyLevels, as_column, factorize, object_column
+from evenhand.data.columns import as_column, factorize, object_column
 from evenhand.data.features import Columns as Where
 from evenhand.data.features import columns_of, sensitive_columns
-from evenhand.data.labels import MAX_CLASSES, refuse_continuous
+from evenhand.data.labels import factorize_labels
 from evenhand.exceptions import InputError
 from evenhand.groups.proxy import Proxy
 from evenhand.groups.sensitive import observed_combinations
@@ -372,10 +372,7 @@ def _count(reader: Reader, number: int, features: bool, X: Any, *further: Any) -
     X, y, sensitive, _, controls = reader.read(number, X, *further, features=features)
     factors = [factorize(column, what=f"sensitive feature {name!r}") for name, column in sensitive.items()]
     factors += [factorize(column, what=f"control feature {name!r}") for name, column in controls.items()]
-    try:
-        labels = factorize(y, what="y", limit=MAX_CLASSES)
-    except TooManyLevels as error:
-        refuse_continuous(error)
+    labels = factorize_labels(y, "y")
     combinations: dict[tuple[Any, ...], int] = {}
     if len(X):
         keys, counts, _ = observed_combinations([*factors, labels])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,12 +52,7 @@ def read_columns(
             for name, column in columns.items()
         }
     except TooManyLevels as error:
-        refuse_many(error)
-
-
-def refuse_many(error: TooManyLevels) -> NoReturn:
-    """Raise a GroupError about a sensitive feature with too many values."""
-    raise GroupError(f"{error} Put the values into a few bins first.") from None
+        raise GroupError(f"{error} Put the values into a few bins first.") from None
 
 
 def read_levels(features: Any) -> dict[str, Factors]:
