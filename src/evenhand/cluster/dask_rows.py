@@ -18,7 +18,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from dask.delayed import Delayed
-from distributed import Client, Future
+from distributed import Future
 
 from evenhand.cluster.arrays import aligned
 from evenhand.cluster.client import connected, current_client, gather, gather_once, sent
@@ -85,7 +85,11 @@ class OnCluster(RowSource):
         given = dict(zip(_BESIDE, (y, sensitive_features, sample_weight), strict=True))
         reader = _reader(X, given, where, controls)
         beside = [alongside(given[name], X, name) for name in reader.beside]
-        self.counted = _count_partitions(self.client, X, beside, reader)
+        self.pieces = list(zip(*map(_as_pieces, (X, *beside)), strict=True))
+        count = dask.delayed(_count, pure=False, traverse=False)
+        with connected(self.client):
+            counts = self.client.compute([count(reader, *piece) for piece in enumerate(self.pieces)])
+        self.counted: list[_Count] = gather_once(self.client, counts)
         self.sizes = tuple(count.rows for count in self.counted)
         if not sum(self.sizes):
             raise InputError("X has no rows: all its partitions are empty.")
@@ -93,7 +97,6 @@ class OnCluster(RowSource):
             reader, schema=reader.schema.with_categories([count.categories for count in self.counted])
         )
         self.sensitive = self.counted[0].sensitive
-        self.pieces = _pieces(X, beside)
         self.label = "y" if reader.target is None else f"y ({reader.target!r})"
         self._drawn: list[Future] = []
 
@@ -211,7 +214,7 @@ class Reader:
     controls: tuple[str, ...]
     beside: tuple[str, ...]
 
-    def read(self, number: int, X: Any, *further: Any, features: bool = True) -> tuple[Any, ...]:
+    def read(self, number: int, X: Any, *further: Any) -> tuple[Any, ...]:
         """X, y, sensitive features by name, weights and control features by name of a partition.
 
         Parameters
@@ -219,11 +222,9 @@ class Reader:
         number : int
         X, *further
             Its pieces.
-        features : bool, default=True
-            Whether all features are there, or only the columns that are counted.
         """
         given: dict[str, Any] = dict(zip(self.beside, further, strict=True))
-        X = self.schema.read(number, X, whole=features)
+        X = self.schema.read(number, X)
         for name, piece in given.items():
             if len(piece) != len(X):
                 raise InputError(
@@ -233,7 +234,7 @@ class Reader:
         weights = given.get("sample_weight") if self.weight is None else X[self.weight]
         controls = {name: X[name] for name in self.controls}
         own = [name for name in (self.target, self.weight) if name is not None]
-        X = X.drop(columns=own) if own and features else X
+        X = X.drop(columns=own) if own else X
         passed = given.get("sensitive_features", {})
         sensitive = sensitive_columns(X, self.where, passed)
         return X, y, sensitive, weights, controls
@@ -316,11 +317,7 @@ def _reader(X: Any, given: Mapping[str, Any], where: Any, controls: Sequence[str
     return Reader(Schema.of(X), target, weight, where, there, tuple(beside))
 
 
-def _pieces(X: Any, beside: Sequence[Any]) -> list[tuple[Delayed, ...]]:
-    return list(zip(*map(as_pieces, (X, *beside)), strict=True))
-
-
-def as_pieces(collection: Any) -> list[Delayed]:
+def _as_pieces(collection: Any) -> list[Delayed]:
     """Partitions of a table, or blocks of rows of an array."""
     return list(np.ravel(np.array(collection.to_delayed(), dtype=object)))
 
@@ -346,35 +343,13 @@ class _Count:
     categories: Mapping[str, Any]
 
 
-def _count_partitions(client: Client, X: Any, beside: Sequence[Any], reader: Reader) -> list[_Count]:
-    """Count every partition, reading no more columns than that takes."""
-
-    def counted(X: Any, *, features: bool) -> list[_Count]:
-        count = dask.delayed(_count, pure=False, traverse=False)
-        pieces = enumerate(_pieces(X, beside))
-        with connected(client):
-            found = client.compute([count(reader, number, features, *given) for number, given in pieces])
-        return gather_once(client, found)
-
-    if isinstance(X, da.Array) or callable(reader.where):
-        return counted(X, features=True)
-    where = [reader.where] if isinstance(reader.where, str | int) else list(reader.where or ())
-    used = {*where, reader.target, reader.weight, *reader.controls, *reader.schema.categorical}
-    needed = [name for name in X.columns if name in used] or [X.columns[0]]
-    try:
-        return counted(X[needed], features=False)
-    except (AttributeError, LookupError, TypeError):
-        # Of a partition that is no such table, which Dask does not name.
-        return counted(X, features=True)
-
-
-def _count(reader: Reader, number: int, features: bool, X: Any, *further: Any) -> _Count:
-    X, y, sensitive, _, controls = reader.read(number, X, *further, features=features)
+def _count(reader: Reader, number: int, pieces: Sequence[Any]) -> _Count:
+    _, y, sensitive, _, controls = reader.read(number, *pieces)
     factors = [factorize(column, what=f"sensitive feature {name!r}") for name, column in sensitive.items()]
     factors += [factorize(column, what=f"control feature {name!r}") for name, column in controls.items()]
     labels = factorize_labels(y, "y")
     combinations: dict[tuple[Any, ...], int] = {}
-    if len(X):
+    if len(y):
         keys, counts, _ = observed_combinations([*factors, labels])
         combinations = dict(zip(keys, counts.tolist(), strict=True))
-    return _Count(len(X), combinations, tuple(sensitive), reader.schema.categories(X))
+    return _Count(len(y), combinations, tuple(sensitive), reader.schema.categories(pieces[0]))
