@@ -11,7 +11,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 
-from evenhand.cluster.arrays import by_rows
+from evenhand.cluster.dask_partitions import by_rows
 from evenhand.cluster.dask_rows import alongside, as_rows
 from evenhand.data.batched_table import BatchedTable
 from evenhand.data.columns import as_column

@@ -20,9 +20,8 @@ import pandas as pd
 from dask.delayed import Delayed
 from distributed import Future
 
-from evenhand.cluster.arrays import aligned
 from evenhand.cluster.client import connected, current_client, gather, gather_once, sent
-from evenhand.cluster.dask_partitions import DaskPartitions
+from evenhand.cluster.dask_partitions import DaskPartitions, aligned
 from evenhand.cluster.schema import Schema
 from evenhand.data.batched_table import BatchedTable
 from evenhand.data.columns import as_column, factorize, object_column
