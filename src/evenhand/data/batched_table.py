@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from evenhand.data.checks import near_columns
 from evenhand.data.columns import check_names, is_missing, object_column
-from evenhand.data.lazy_polars import in_order
 from evenhand.exceptions import EvenhandError, InputError, reason
 
 BATCH_ROWS = 1 << 18
@@ -142,7 +141,7 @@ class BatchedTable:
             for batch in self.source.to_batches(columns=columns, batch_size=rows, batch_readahead=2):
                 yield pa.Table.from_batches([batch])
         else:
-            yield from in_order(self.source.select(columns), rows)
+            yield from _in_order(self.source.select(columns), rows)
 
     def count_rows(self) -> int:
         """Number of rows."""
@@ -188,6 +187,18 @@ class BatchedTable:
 
 
 _MOST_COMBINATIONS = 100_000
+
+
+def _in_order(lazy: Any, rows: int) -> Iterator[Any]:
+    """A lazy table of polars, a number of rows at a time and in their order."""
+    if hasattr(lazy, "collect_batches"):
+        yield from lazy.collect_batches(chunk_size=rows, maintain_order=True)
+        return
+    start, piece = 0, lazy.head(rows).collect()  # before polars 1.34, where skipping costs time in CSV files
+    while len(piece):
+        yield piece
+        start += len(piece)
+        piece = lazy.slice(start, rows).collect()
 
 
 def _of_size(pieces: Iterable[Any], rows: int) -> Iterator[Any]:

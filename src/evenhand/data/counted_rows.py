@@ -26,7 +26,6 @@ from evenhand.data.labels import (
     refuse_probabilities,
     refuse_scores,
 )
-from evenhand.data.lazy_polars import streamed
 from evenhand.exceptions import GroupError, InputError
 
 Table = nw.DataFrame[Any] | nw.LazyFrame[Any]
@@ -402,4 +401,9 @@ def _collected(table: Table) -> nw.DataFrame[Any]:
     """A small result in memory; polars computes it without keeping all rows."""
     if isinstance(table, nw.DataFrame):
         return table
-    return streamed(table) if table.implementation.is_polars() else table.collect()
+    if not table.implementation.is_polars():
+        return table.collect()
+    try:
+        return table.collect(engine="streaming")
+    except (TypeError, ValueError):  # before polars 1.23
+        return table.collect()
