@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import dask
@@ -59,47 +60,36 @@ def answers(
         X = X[[table.require(name, "a feature of the model") for name in features]]
     names = [name for name, value in given.items() if value is not None]
     beside = [_like(alongside(given[name], X, name), X) for name in names]
-    ask = _Ask(model, method, tuple(names), kind, width)
+    empty = np.empty(0 if width is None else (0, width), kind)
+    ask = partial(_ask, model, method, names, empty)
     if not isinstance(X, dd.DataFrame):
         return by_rows(ask, (X, *beside), kind=kind, width=width)
-    empty = _frame(np.empty(0 if width is None else (0, width), kind), X._meta.index[:0], width)
     shared = dask.delayed(ask, pure=False, traverse=False)  # by all partitions
-    found = X.map_partitions(_answer_frame, shared, *beside, meta=empty)
+    meta = _with_index(empty, X._meta.index[:0])
+    found = X.map_partitions(_ask_with_index, shared, *beside, meta=meta)
     return found if width is None else found.to_dask_array()
 
 
-@dataclass(frozen=True, eq=False)
-class _Ask:
-    """A method of a classifier, and what is passed to it beside X."""
-
-    model: Any
-    method: str
-    names: tuple[str, ...]
-    kind: Any
-    width: int | None
-
-    def __call__(self, X: Any, *beside: Any) -> Any:
-        """Answer about the rows of a partition, which may be none."""
-        if not len(X):
-            return np.empty(0 if self.width is None else (0, self.width), self.kind)
-        given = dict(zip(self.names, beside, strict=True))
-        for name, piece in given.items():
-            if len(piece) != len(X):
-                raise InputError(f"{name} has {len(piece):,} rows in a partition where X has {len(X):,}.")
-        if "ids" in given:
-            given["ids"] = as_column(given["ids"], what="ids")
-        return getattr(self.model, self.method)(X, **given)
+def _ask(model: Any, method: str, names: Sequence[str], empty: Any, X: Any, *beside: Any) -> Any:
+    """What a method answers about the rows of a partition, which may be none."""
+    if not len(X):
+        return empty
+    given = dict(zip(names, beside, strict=True))
+    for name, piece in given.items():
+        if len(piece) != len(X):
+            raise InputError(f"{name} has {len(piece):,} rows in a partition where X has {len(X):,}.")
+    if "ids" in given:
+        given["ids"] = as_column(given["ids"], what="ids")
+    return getattr(model, method)(X, **given)
 
 
-def _answer_frame(X: Any, ask: _Ask, *beside: Any) -> Any:
+def _ask_with_index(X: Any, ask: Callable[..., Any], *beside: Any) -> Any:
     plain = [one.reset_index(drop=True) for one in beside]  # rows belong together by position
-    return _frame(ask(X.reset_index(drop=True), *plain), X.index, ask.width)
+    return _with_index(ask(X.reset_index(drop=True), *plain), X.index)
 
 
-def _frame(found: Any, index: Any, width: int | None) -> Any:
-    if width is None:
-        return pd.Series(found, index=index)
-    return pd.DataFrame(found, index=index, columns=range(width))
+def _with_index(found: Any, index: Any) -> Any:
+    return pd.Series(found, index=index) if found.ndim == 1 else pd.DataFrame(found, index=index)
 
 
 def _like(given: Any, X: Any) -> Any:

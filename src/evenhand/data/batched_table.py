@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from evenhand.data.checks import near_columns
 from evenhand.data.columns import check_names, is_missing, object_column
+from evenhand.data.features import take_rows
 from evenhand.exceptions import EvenhandError, InputError, reason
 
 BATCH_ROWS = 1 << 18
@@ -60,10 +62,8 @@ class BatchedTable:
         """
         if isinstance(source, BatchedTable):
             return source
-        try:
+        with _reading(source):
             names = source.schema.names if _is_dataset(source) else source.collect_schema().names()
-        except Exception as error:
-            raise _unreadable(error) from error
         check_names(names, "X")
         if not names:
             raise InputError("X has no columns.")
@@ -118,21 +118,17 @@ class BatchedTable:
             Without empty ones.
         """
         first = 0
-        try:
+        with _reading(self.source):
             pieces = self._read(list(self.names if columns is None else columns), rows or BATCH_ROWS)
             for batch in _of_size(pieces, rows or BATCH_ROWS):
                 kept = batch
                 if self.share is not None:
                     low, high, seed = self.share
                     u = row_uniforms(np.arange(first, first + len(batch)), seed)
-                    kept = _take(batch, np.flatnonzero((u >= low) & (u < high)))
+                    kept = take_rows(batch, np.flatnonzero((u >= low) & (u < high)))
                 first += len(batch)
                 if len(kept):
                     yield kept
-        except (EvenhandError, GeneratorExit, MemoryError):
-            raise
-        except Exception as error:  # of polars and pyarrow, which have no base class in common
-            raise _unreadable(error, _other_types(self.source)) from error
 
     def _read(self, columns: list[str], rows: int) -> Iterator[Any]:
         if _is_dataset(self.source):
@@ -147,12 +143,10 @@ class BatchedTable:
         """Number of rows."""
         if self.share is not None:
             return sum(map(len, self.batches(self.names[:1])))
-        if _is_dataset(self.source):
-            return int(self.source.count_rows())
-        try:
+        with _reading(self.source):
+            if _is_dataset(self.source):
+                return int(self.source.count_rows())
             return int(nw.from_native(self.source).select(nw.len()).collect().item())
-        except Exception as error:
-            raise _unreadable(error) from error
 
     def combinations(self, columns: Sequence[str]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
         """The combinations of values that occur, and the number of rows of each.
@@ -204,8 +198,8 @@ def _in_order(lazy: Any, rows: int) -> Iterator[Any]:
 def _of_size(pieces: Iterable[Any], rows: int) -> Iterator[Any]:
     """Pieces as batches of a number of rows.
 
-    A library takes the size of a batch as a hint, and what it gives may depend on its threads. A fit that
-    goes on after a kill has to find the same batches again.
+    A library takes the size of a batch as a hint, and what it gives may depend on its threads and on the
+    files. Small batches would take long to be scored.
     """
     held: list[nw.DataFrame[Any]] = []
     missing = rows
@@ -260,12 +254,15 @@ def _is_dataset(X: Any) -> bool:
     return type(X).__module__.startswith("pyarrow._dataset") and hasattr(X, "to_batches")
 
 
-def _take(batch: Any, rows: NDArray[np.intp]) -> Any:
-    return nw.from_native(batch, eager_only=True)[rows, :].to_native()
-
-
-def _unreadable(error: Exception, where: str = "") -> InputError:
-    return InputError(f"X cannot be read: {reason(error)}{where}")
+@contextmanager
+def _reading(source: Any) -> Iterator[None]:
+    """Errors of polars and pyarrow, which have no base class in common, as one of X."""
+    try:
+        yield
+    except (EvenhandError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(f"X cannot be read: {reason(error)}{_other_types(source)}") from error
 
 
 def _other_types(source: Any) -> str:

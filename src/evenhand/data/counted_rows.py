@@ -228,18 +228,11 @@ class TableRows:
         rows : TableRows
         median : float
         """
-        role, implementation = "prediction", self.table.implementation
+        role = "prediction"
         if self.ways[role] != "score" or numbers[role].binary == numbers[role].rows:
             refuse_median(self.roles.describe(role))
-        if implementation.is_dask():
-            raise InputError(
-                "a table of Dask has no exact median: compute its columns and pass them instead of data=, "
-                "or pass a number as threshold."
-            )
-        if implementation.is_pyarrow():  # its own median is approximate
-            median = float(np.median(_collected(self.table.select(role)).get_column(role).to_numpy()))
-        else:
-            median = self._answers({role: nw.col(role).median()})[role]
+        # In memory: some engines have only an approximate median.
+        median = float(np.median(_collected(self.table.select(role)).get_column(role).to_numpy()))
         return replace(self, limits={**self.limits, role: float(np.nextafter(median, np.inf))}), median
 
     def _answers(self, asked: Mapping[str, nw.Expr]) -> dict[str, float]:
