@@ -131,7 +131,7 @@ def test_tables_with_labels_groups_and_weights_beside_them(client, rows):
     inside = make(aware=True).fit(ddf[[*FEATURES, "y", "weight"]], "y", sample_weight="weight")
     beside = make(aware=True, sensitive_features=None)
     given = ddf[SENSITIVE]
-    beside.fit(ddf[["x", "z"]], ddf["y"], sensitive_features=given, sample_weight=ddf["weight"].values)
+    beside.fit(ddf[["x", "z"]], ddf["y"], sensitive_features=given, sample_weight=ddf["weight"])
     first = beside.predict(ddf[["x", "z"]], sensitive_features=given)
     assert np.array_equal(first.compute(), inside.predict(ddf).compute())
     assert first.divisions == ddf.divisions
@@ -253,7 +253,7 @@ BAD = {
     "a label in memory": (
         {},
         {"y": np.zeros(2000)},
-        "y must be a Dask Series, .* column of X, got",
+        "y must be a Dask Series or DataFrame, or a column of X, as X is a DataFrame, got ndarray",
     ),
     "no label": ({}, {"y": None}, "requires y to be passed"),
     "too few rows": ({"max_samples": 5}, {}, "max_samples=5 is too few for 12 combinations"),

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import dask
-import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -40,8 +39,8 @@ def answers(
         Of the answers.
     width : int, default=None
         Columns of an answer; None is one number per row.
-    sensitive_features : Dask DataFrame, Series or array, default=None
-    ids : str, Dask Series or array, default=None
+    sensitive_features : Dask DataFrame or Series, or array where X is one, default=None
+    ids : str, Dask Series, or array where X is one, default=None
 
     Returns
     -------
@@ -59,7 +58,7 @@ def answers(
         features = [name for name in known if name in table.names or name not in model.access_.unused]
         X = X[[table.require(name, "a feature of the model") for name in features]]
     names = [name for name, value in given.items() if value is not None]
-    beside = [_like(alongside(given[name], X, name), X) for name in names]
+    beside = [alongside(given[name], X, name) for name in names]
     empty = np.empty(0 if width is None else (0, width), kind)
     ask = partial(_ask, model, method, names, empty)
     if not isinstance(X, dd.DataFrame):
@@ -90,13 +89,3 @@ def _ask_with_index(X: Any, ask: Callable[..., Any], *beside: Any) -> Any:
 
 def _with_index(found: Any, index: Any) -> Any:
     return pd.Series(found, index=index) if found.ndim == 1 else pd.DataFrame(found, index=index)
-
-
-def _like(given: Any, X: Any) -> Any:
-    """A companion of X, of the same kind of collection."""
-    if isinstance(X, dd.DataFrame):
-        if not isinstance(given, da.Array):
-            return given
-        names = None if given.ndim == 1 else [f"sensitive_feature_{k}" for k in range(given.shape[1])]
-        return dd.from_dask_array(given, columns=names, index=X.index)
-    return given if isinstance(given, da.Array) else given.to_dask_array()

@@ -18,7 +18,6 @@ from distributed import Future
 from numpy.typing import NDArray
 
 from evenhand.cluster.client import connected, current_client, finish, gather, gather_once, unchanged
-from evenhand.data.labels import read_weights
 from evenhand.exceptions import InputError
 from evenhand.posteriors.posteriors import AnyPosteriors, Posteriors, read_posteriors
 from evenhand.solver.oracle import Vector
@@ -50,7 +49,7 @@ class DaskPartitions:
     Parameters
     ----------
     posteriors : dask array, shape (n, M, 2), or GroupedScores or StratifiedPosteriors of dask arrays
-    sample_weight : dask array or array, shape (n,), default=None
+    sample_weight : dask array, shape (n,), default=None
     optimize_graph : bool, default=True
         False where Dask has optimised the graph already: doing so again could give a key another task.
 
@@ -192,7 +191,9 @@ def _row_arrays(posteriors: Posteriors, sample_weight: Any) -> dict[str, da.Arra
     }
     rows: da.Array = next(iter(arrays.values()))
     if sample_weight is not None:
-        arrays["sample_weight"] = _weights(sample_weight, rows)
+        if not isinstance(sample_weight, da.Array) or sample_weight.ndim != 1:
+            raise InputError("sample_weight must be one column, a Dask array as posteriors are.")
+        arrays["sample_weight"] = sample_weight
     return {name: aligned(array, rows, name) for name, array in arrays.items()}
 
 
@@ -235,19 +236,6 @@ def by_rows(
         dtype=kind,
         meta=np.empty((0,) * len(axes), kind),
     )
-
-
-def _weights(sample_weight: Any, rows: da.Array) -> da.Array:
-    if isinstance(sample_weight, da.Array):
-        if sample_weight.ndim != 1:
-            raise InputError(f"sample_weight must be one column, got shape {sample_weight.shape}.")
-        return sample_weight
-    if math.isnan(rows.shape[0]):
-        raise InputError(
-            "chunk sizes are unknown: pass sample_weight as a Dask array with the same chunks, or call "
-            "compute_chunk_sizes() first."
-        )
-    return da.from_array(read_weights(sample_weight, rows.shape[0]), chunks=(rows.chunks[0],))
 
 
 def aligned(array: da.Array, rows: da.Array, name: str) -> da.Array:

@@ -61,8 +61,8 @@ class OnCluster(RowSource):
     Parameters
     ----------
     X : Dask DataFrame or array
-    y, sample_weight : str, Dask Series or array
-    sensitive_features : Dask DataFrame, Series, array, or None
+    y, sample_weight : str, Dask Series, or array where X is one
+    sensitive_features : Dask DataFrame or Series, array where X is one, or None
     where : names, positions, function, Proxy or None
         Sensitive columns of X, as named in the constructor of a classifier.
     controls : sequence of str, default=()
@@ -268,17 +268,15 @@ def as_rows(X: Any) -> Any:
 
 def alongside(given: Any, X: Any, name: str) -> Any:
     """What belongs to the rows of X, partition by partition."""
-    if isinstance(given, da.Array):
-        if isinstance(X, da.Array):
-            given = aligned(given, X, name)
-        given = given.rechunk({1: -1}) if given.ndim == 2 else given
-    elif not isinstance(given, dd.DataFrame | dd.Series):
-        or_name = isinstance(X, dd.DataFrame) and name != "sensitive_features"
-        raise InputError(
-            f"{name} must be a Dask Series, DataFrame or array{', or a column of X' if or_name else ''}, got "
-            f"{type(given).__name__}."
-        )
-    own, other = _divisions(X), _divisions(given)
+    named = isinstance(X, dd.DataFrame)
+    if not isinstance(given, dd.DataFrame | dd.Series if named else da.Array):
+        column = ", or a column of X" if named and name != "sensitive_features" else ""
+        kinds = f"Dask Series or DataFrame{column}, as X is a DataFrame" if named else "Dask array, as X is"
+        raise InputError(f"{name} must be a {kinds}, got {type(given).__name__}.")
+    if not named:
+        given = aligned(given, X, name)
+        return given.rechunk({1: -1}) if given.ndim == 2 else given
+    own, other = X.divisions, given.divisions
     if len(own) != len(other) or (own != other and None not in (own[0], other[0])):
         how = f"{len(other) - 1:,} partitions" if len(own) != len(other) else "other divisions"
         raise InputError(
@@ -286,12 +284,6 @@ def alongside(given: Any, X: Any, name: str) -> Any:
             "take both from one table."
         )
     return given
-
-
-def _divisions(collection: Any) -> tuple[Any, ...]:
-    if isinstance(collection, da.Array):
-        return (None,) * (int(collection.numblocks[0]) + 1)
-    return tuple(collection.divisions)
 
 
 def _reader(X: Any, given: Mapping[str, Any], where: Any, controls: Sequence[str]) -> Reader:
