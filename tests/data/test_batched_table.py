@@ -69,11 +69,6 @@ def test_combinations_are_counted(source):
     assert counted == {("F", "old"): 250, ("M", "young"): 250, (None, "old"): 250, ("F", "young"): 250}
 
 
-def test_an_ordered_categorical_keeps_its_order():
-    found, _ = BatchedTable.of(TABLE.lazy()).combinations(["age"])
-    assert found["age"].cat.get_categories().to_list() == ["young", "old"]
-
-
 def test_nan_and_null_are_one_missing_value():
     table = pl.LazyFrame({"s": [1.0, None, float("nan"), 1.0]})
     found, rows = BatchedTable.of(table).combinations(["s"])

@@ -6,7 +6,6 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import evenhand as eh
 from evenhand.exceptions import GroupError, InputError, ManyGroupsWarning
 from evenhand.groups.groups import POOLED, Groups
 
@@ -248,28 +247,6 @@ def test_columns_of_unequal_length_are_refused():
 def test_pooled_survives_pickling():
     assert pickle.loads(pickle.dumps(POOLED)) is POOLED  # noqa: S301
     assert repr(POOLED) == "POOLED"
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_ordered_categories_keep_their_order(library):
-    """In groups, in single features and after pooling; other values are sorted."""
-    size, sex = ["small", "large", "middle", "large"], ["M", "F", "F", "M"]
-    order = ["small", "middle", "large", "huge"]
-    if library == "pandas":
-        table = pd.DataFrame({"sex": sex, "size": pd.Categorical(size, categories=order, ordered=True)})
-    else:
-        table = pl.DataFrame({"sex": sex, "size": pl.Series(size, dtype=pl.Enum(order))})
-    groups, codes = Groups.fit(table)
-    assert groups.keys == (("F", "middle"), ("F", "large"), ("M", "small"), ("M", "large"))
-    assert [groups.keys[k] for k in codes] == list(zip(sex, size, strict=True))
-    assert groups.levels("size") == ("small", "middle", "large")
-    assert [str(name) for name in groups.members("independent").names][2:] == [
-        "size=small",
-        "size=middle",
-        "size=large",
-    ]
-    np.testing.assert_array_equal(groups.encode(table), codes)
-    assert eh.audit(None, [0, 1, 1, 0], table).groups[3].group.values == ("small",)
 
 
 def test_many_numbers_cause_a_warning():

@@ -82,7 +82,8 @@ def test_scores_have_the_same_optimum_in_any_number_of_chunks(client, count, tie
     weights = np.random.default_rng(1).random(len(eta)) * 3 if weighted else None
     sizes = chunks(len(eta), count)
     lazy = eh.GroupedScores(da.from_array(eta, chunks=(sizes,)), da.from_array(codes, chunks=500), 2)
-    found = eh.solve(lazy, FAIR, sample_weight=weights)
+    given = None if weights is None else da.from_array(weights, chunks=(sizes,))
+    found = eh.solve(lazy, FAIR, sample_weight=given)
     known = eh.solve(eh.GroupedScores(eta, codes, 2), FAIR, sample_weight=weights)
     assert found.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-12)
     assert np.array_equal(found.selection.compute(), found.rule.selection(eh.GroupedScores(eta, codes, 2)))
@@ -109,8 +110,6 @@ def test_unknown_sizes_of_chunks_become_known(client):
     known = eh.solve(P, FAIR, sample_weight=P[:, 0, 1])
     assert found.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-12)
     assert found.selection.shape == (len(P),)
-    with pytest.raises(InputError, match=r"sample_weight as a Dask array .* compute_chunk_sizes"):
-        eh.solve(rows[kept], FAIR, sample_weight=np.ones(len(P)))
     with pytest.raises(InputError, match="sample_weight has 1 chunks instead of 6"):
         eh.solve(rows[kept], FAIR, sample_weight=da.ones(len(P)))
 
@@ -198,7 +197,7 @@ def test_arrays_of_other_shapes_are_refused(client):
         eh.solve(da.from_array(P), FAIR, sample_weight=da.ones(10))
     with pytest.raises(InputError, match="sample_weight must be one column"):
         eh.solve(da.from_array(P), FAIR, sample_weight=da.ones((3000, 1)))
-    with pytest.raises(InputError, match="sample_weight"):
+    with pytest.raises(InputError, match="one column, a Dask array as posteriors are"):
         eh.solve(da.from_array(P), FAIR, sample_weight=np.ones(10))
 
 

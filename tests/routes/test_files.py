@@ -93,14 +93,6 @@ def test_rare_groups_are_pooled(aware, max_samples):
         assert (of(inside, table) == of(outside, table)).mean() > 0.99
 
 
-def test_ordered_categories_keep_their_order():
-    order = pl.Enum(["b", "a"])
-    table = people().drop("weight").with_columns(pl.col("race").cast(order))
-    outside = classifier().fit(table.lazy(), "paid")
-    assert outside.groups_.levels("race") == ("b", "a")
-    assert (of(in_memory(classifier(), table), table) == of(outside, table)).all()
-
-
 @pytest.mark.parametrize("kind", ["parquet", "csv", "dataset"])
 def test_files_of_any_kind(kind, tmp_path):
     table = people().drop("weight")

@@ -121,8 +121,7 @@ def audit(
     threshold : float or "median", default=None
         Turns scores of any range into decisions: rows with at least this score are selected. It is applied
         to `before` too, unless that holds labels. With "median", rows with a score above the median of all
-        rows count as selected, and selection rates are the scoring rates of New York City's Local Law 144;
-        tables of Dask have no exact median.
+        rows count as selected, and selection rates are the scoring rates of New York City's Local Law 144.
     actions : Costs or sequence, default=None
         For decisions among several actions, their names; the labels must then be among them, and an action is
         right if it equals the label. :class:`Costs` name other actions than labels, of which the ones that

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evenhand.auditing.tally import Tally, tally_of_sums
 from evenhand.data.checks import near_names
 from evenhand.data.columns import as_table, check_names
-from evenhand.data.counted_rows import CountedRows, Roles, TableRows, TooManyCombinations
+from evenhand.data.counted_rows import CountedRows, Roles, TableRows
 from evenhand.exceptions import GroupError, InputError
 from evenhand.requirements.rates import ArgumentNames, Decisions, Selection, read_rows
 
@@ -55,11 +55,7 @@ def tally_table(
     numbers = rows.numbers()
     if threshold == "median":
         rows, median = rows.above_median(numbers)
-    try:
-        counted = rows.count(numbers)
-    except TooManyCombinations as error:
-        most, role = max((number, role) for role, number in rows.distinct().items())
-        raise GroupError(f"{error} Most distinct values: {roles.describe(role)}, {most:,}.") from None
+    counted = rows.count(numbers)
     decisions = read_rows(
         counted.columns.get("label"),
         counted.columns["prediction"],

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import dask
-import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 
-from evenhand.cluster.arrays import by_rows
+from evenhand.cluster.dask_partitions import by_rows
 from evenhand.cluster.dask_rows import alongside, as_rows
 from evenhand.data.batched_table import BatchedTable
 from evenhand.data.columns import as_column
@@ -39,8 +39,8 @@ def answers(
         Of the answers.
     width : int, default=None
         Columns of an answer; None is one number per row.
-    sensitive_features : Dask DataFrame, Series or array, default=None
-    ids : str, Dask Series or array, default=None
+    sensitive_features : Dask DataFrame or Series, or array where X is one, default=None
+    ids : str, Dask Series, or array where X is one, default=None
 
     Returns
     -------
@@ -58,55 +58,34 @@ def answers(
         features = [name for name in known if name in table.names or name not in model.access_.unused]
         X = X[[table.require(name, "a feature of the model") for name in features]]
     names = [name for name, value in given.items() if value is not None]
-    beside = [_like(alongside(given[name], X, name), X) for name in names]
-    ask = _Ask(model, method, tuple(names), kind, width)
+    beside = [alongside(given[name], X, name) for name in names]
+    empty = np.empty(0 if width is None else (0, width), kind)
+    ask = partial(_ask, model, method, names, empty)
     if not isinstance(X, dd.DataFrame):
         return by_rows(ask, (X, *beside), kind=kind, width=width)
-    empty = _frame(np.empty(0 if width is None else (0, width), kind), X._meta.index[:0], width)
     shared = dask.delayed(ask, pure=False, traverse=False)  # by all partitions
-    found = X.map_partitions(_answer_frame, shared, *beside, meta=empty)
+    meta = _with_index(empty, X._meta.index[:0])
+    found = X.map_partitions(_ask_with_index, shared, *beside, meta=meta)
     return found if width is None else found.to_dask_array()
 
 
-@dataclass(frozen=True, eq=False)
-class _Ask:
-    """A method of a classifier, and what is passed to it beside X."""
-
-    model: Any
-    method: str
-    names: tuple[str, ...]
-    kind: Any
-    width: int | None
-
-    def __call__(self, X: Any, *beside: Any) -> Any:
-        """Answer about the rows of a partition, which may be none."""
-        if not len(X):
-            return np.empty(0 if self.width is None else (0, self.width), self.kind)
-        given = dict(zip(self.names, beside, strict=True))
-        for name, piece in given.items():
-            if len(piece) != len(X):
-                raise InputError(f"{name} has {len(piece):,} rows in a partition where X has {len(X):,}.")
-        if "ids" in given:
-            given["ids"] = as_column(given["ids"], what="ids")
-        return getattr(self.model, self.method)(X, **given)
+def _ask(model: Any, method: str, names: Sequence[str], empty: Any, X: Any, *beside: Any) -> Any:
+    """What a method answers about the rows of a partition, which may be none."""
+    if not len(X):
+        return empty
+    given = dict(zip(names, beside, strict=True))
+    for name, piece in given.items():
+        if len(piece) != len(X):
+            raise InputError(f"{name} has {len(piece):,} rows in a partition where X has {len(X):,}.")
+    if "ids" in given:
+        given["ids"] = as_column(given["ids"], what="ids")
+    return getattr(model, method)(X, **given)
 
 
-def _answer_frame(X: Any, ask: _Ask, *beside: Any) -> Any:
+def _ask_with_index(X: Any, ask: Callable[..., Any], *beside: Any) -> Any:
     plain = [one.reset_index(drop=True) for one in beside]  # rows belong together by position
-    return _frame(ask(X.reset_index(drop=True), *plain), X.index, ask.width)
+    return _with_index(ask(X.reset_index(drop=True), *plain), X.index)
 
 
-def _frame(found: Any, index: Any, width: int | None) -> Any:
-    if width is None:
-        return pd.Series(found, index=index)
-    return pd.DataFrame(found, index=index, columns=range(width))
-
-
-def _like(given: Any, X: Any) -> Any:
-    """A companion of X, of the same kind of collection."""
-    if isinstance(X, dd.DataFrame):
-        if not isinstance(given, da.Array):
-            return given
-        names = None if given.ndim == 1 else [f"sensitive_feature_{k}" for k in range(given.shape[1])]
-        return dd.from_dask_array(given, columns=names, index=X.index)
-    return given if isinstance(given, da.Array) else given.to_dask_array()
+def _with_index(found: Any, index: Any) -> Any:
+    return pd.Series(found, index=index) if found.ndim == 1 else pd.DataFrame(found, index=index)

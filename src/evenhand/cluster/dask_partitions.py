@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
+import dask
 import dask.array as da
+import numpy as np
+from dask.delayed import Delayed
 from dask.sizeof import sizeof
 from distributed import Future
+from numpy.typing import NDArray
 
-from evenhand.cluster.arrays import Block, by_rows, row_arrays, row_blocks, row_shapes, values
 from evenhand.cluster.client import connected, current_client, finish, gather, gather_once, unchanged
 from evenhand.exceptions import InputError
-from evenhand.posteriors.posteriors import AnyPosteriors, read_posteriors
+from evenhand.posteriors.posteriors import AnyPosteriors, Posteriors, read_posteriors
 from evenhand.solver.oracle import Vector
 from evenhand.solver.partitions import row_count
 from evenhand.solver.threads import one_thread
@@ -30,6 +34,12 @@ _TRAVELLING = 1 << 23
 _SMALL = 10_000
 """Bytes of arguments that are sent with every task; larger ones are sent once to each worker."""
 
+Block = tuple[NDArray[Any], ...]
+"""Rows of a partition: the arrays of a layout, in its order.
+
+Dask knows the size of a tuple of arrays, so it keeps tasks where the rows are.
+"""
+
 
 class DaskPartitions:
     """Rows of dask arrays, kept on the workers as long as this object lives.
@@ -39,7 +49,7 @@ class DaskPartitions:
     Parameters
     ----------
     posteriors : dask array, shape (n, M, 2), or GroupedScores or StratifiedPosteriors of dask arrays
-    sample_weight : dask array or array, shape (n,), default=None
+    sample_weight : dask array, shape (n,), default=None
     optimize_graph : bool, default=True
         False where Dask has optimised the graph already: doing so again could give a key another task.
 
@@ -76,10 +86,10 @@ class DaskPartitions:
         self.weighted = self.layout.weighted
         self.most = max(_TRAVELLING // (16 * self.n_groups), 1)
         self._client = current_client()
-        self._arrays = row_arrays(posteriors, sample_weight)
+        self._arrays = _row_arrays(posteriors, sample_weight)
         with connected(self._client):
             self._futures: list[Future] = self._client.compute(
-                row_blocks(self._arrays, optimize_graph=optimize_graph)
+                _row_blocks(self._arrays, optimize_graph=optimize_graph)
             )
         finish(self._client, self._futures)
 
@@ -121,7 +131,7 @@ class DaskPartitions:
 
         It does not keep the rows on the workers.
         """
-        answer = partial(values, self._call(function, arguments), row_shapes(self._arrays))
+        answer = partial(_values, self._call(function, arguments), _row_shapes(self._arrays))
         return by_rows(answer, list(self._arrays.values()), sizes=self._sizes)
 
     @cached_property
@@ -171,3 +181,98 @@ class _Call:
 
 def _call_each(call: _Call, blocks: Sequence[Block], each: Sequence[tuple[Any, ...]]) -> list[Any]:
     return [call(block, *further) for block, further in zip(blocks, each, strict=True)]
+
+
+def _row_arrays(posteriors: Posteriors, sample_weight: Any) -> dict[str, da.Array]:
+    """Arrays with the same chunks of rows; what is known before anything is computed is checked."""
+    given: Any = posteriors.arrays  # of Dask
+    arrays = {
+        name: array.rechunk({1: -1, 2: -1}) if array.ndim > 1 else array for name, array in given.items()
+    }
+    rows: da.Array = next(iter(arrays.values()))
+    if sample_weight is not None:
+        if not isinstance(sample_weight, da.Array) or sample_weight.ndim != 1:
+            raise InputError("sample_weight must be one column, a Dask array as posteriors are.")
+        arrays["sample_weight"] = sample_weight
+    return {name: aligned(array, rows, name) for name, array in arrays.items()}
+
+
+def _row_blocks(arrays: Mapping[str, da.Array], *, optimize_graph: bool = True) -> list[Delayed]:
+    """Each partition as a :data:`Block`."""
+    # Keys of its own for every call: what one solve releases, another may still need.
+    make, shapes = dask.delayed(_block, pure=False, traverse=False), _row_shapes(arrays)
+    delayed = (array.to_delayed(optimize_graph=optimize_graph).ravel() for array in arrays.values())
+    sizes = next(iter(arrays.values())).chunks[0]
+    return [
+        make(shapes, size, number, *given)
+        for number, (size, given) in enumerate(zip(sizes, zip(*delayed, strict=True), strict=True))
+    ]
+
+
+def _row_shapes(arrays: Mapping[str, da.Array]) -> dict[str, tuple[int, ...]]:
+    """Shape of a row of each array."""
+    return {name: array.shape[1:] for name, array in arrays.items()}
+
+
+def by_rows(
+    ask: Callable[..., Any],
+    arrays: Sequence[da.Array],
+    *,
+    kind: Any = np.float64,
+    width: int | None = None,
+    sizes: Sequence[int] | None = None,
+) -> da.Array:
+    """What a function answers about each row, from the blocks of arrays: one number, or `width` of them."""
+    axes = "i" if width is None else "iz"
+    return da.blockwise(
+        operator.call,
+        axes,
+        *(dask.delayed(ask, pure=False, traverse=False), None),  # one object, into which Dask does not look
+        *(part for array in arrays for part in (array, "ijk"[: array.ndim])),
+        concatenate=True,
+        align_arrays=False,  # chunks of rows have been aligned, and may be of unknown size
+        new_axes=None if width is None else {"z": width},
+        adjust_chunks=None if sizes is None else {"i": tuple(sizes)},
+        dtype=kind,
+        meta=np.empty((0,) * len(axes), kind),
+    )
+
+
+def aligned(array: da.Array, rows: da.Array, name: str) -> da.Array:
+    """The array with the chunks of the rows."""
+    if array.chunks[0] == rows.chunks[0]:
+        return array
+    if math.isnan(array.shape[0]) or math.isnan(rows.shape[0]):  # compared on the workers
+        if array.numblocks[0] == rows.numblocks[0]:
+            return array
+        raise InputError(
+            f"{name} has {array.numblocks[0]:,} chunks instead of {rows.numblocks[0]:,}, and chunk sizes are "
+            "unknown; call compute_chunk_sizes() first."
+        )
+    if array.shape[0] != rows.shape[0]:
+        raise InputError(f"{name} has {array.shape[0]:,} rows instead of {rows.shape[0]:,}.")
+    return array.rechunk({0: rows.chunks[0]})
+
+
+def _block(shapes: Mapping[str, tuple[int, ...]], size: float, number: int, *given: Any) -> Block:
+    """The arrays of a partition, compared with what Dask knows of them."""
+    rows = len(given[0]) if math.isnan(size) else int(size)
+    named = zip(shapes.items(), given, strict=True)
+    return tuple(_checked(name, np.asarray(array), (rows, *shape), number) for (name, shape), array in named)
+
+
+def _checked(name: str, array: NDArray[Any], shape: tuple[int, ...], number: int) -> NDArray[Any]:
+    """An array of a partition, as integers or floats."""
+    if array.shape != shape:
+        raise InputError(f"{name} of partition {number} must have shape {shape}, got {array.shape}.")
+    integers = name in ("codes", "strata")
+    if array.dtype.kind not in ("iu" if integers else "biuf"):
+        wanted = "integers" if integers else "numbers"
+        raise InputError(f"{name} of partition {number} must be {wanted}, got type {array.dtype}.")
+    short = array.dtype == np.float32 and name != "sample_weight"
+    return array if integers or short else array.astype(np.float64, copy=False)
+
+
+def _values(function: Callable[[Block], Any], shapes: Mapping[str, tuple[int, ...]], *given: Any) -> Any:
+    """What a function makes of the arrays of a partition, which :func:`_block` has compared before."""
+    return function(_block(shapes, math.nan, 0, *given))

@@ -18,17 +18,16 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from dask.delayed import Delayed
-from distributed import Client, Future
+from distributed import Future
 
-from evenhand.cluster.arrays import aligned
 from evenhand.cluster.client import connected, current_client, gather, gather_once, sent
-from evenhand.cluster.dask_partitions import DaskPartitions
+from evenhand.cluster.dask_partitions import DaskPartitions, aligned
 from evenhand.cluster.schema import Schema
 from evenhand.data.batched_table import BatchedTable
-from evenhand.data.columns import TooManyLevels, as_column, factorize, is_missing, object_column
+from evenhand.data.columns import as_column, factorize, object_column
 from evenhand.data.features import Columns as Where
 from evenhand.data.features import columns_of, sensitive_columns
-from evenhand.data.labels import MAX_CLASSES, refuse_continuous
+from evenhand.data.labels import factorize_labels
 from evenhand.exceptions import InputError
 from evenhand.groups.proxy import Proxy
 from evenhand.groups.sensitive import observed_combinations
@@ -62,8 +61,8 @@ class OnCluster(RowSource):
     Parameters
     ----------
     X : Dask DataFrame or array
-    y, sample_weight : str, Dask Series or array
-    sensitive_features : Dask DataFrame, Series, array, or None
+    y, sample_weight : str, Dask Series, or array where X is one
+    sensitive_features : Dask DataFrame or Series, array where X is one, or None
     where : names, positions, function, Proxy or None
         Sensitive columns of X, as named in the constructor of a classifier.
     controls : sequence of str, default=()
@@ -85,15 +84,18 @@ class OnCluster(RowSource):
         given = dict(zip(_BESIDE, (y, sensitive_features, sample_weight), strict=True))
         reader = _reader(X, given, where, controls)
         beside = [alongside(given[name], X, name) for name in reader.beside]
-        self.counted = _count_partitions(self.client, X, beside, reader)
+        self.pieces = list(zip(*map(_as_pieces, (X, *beside)), strict=True))
+        count = dask.delayed(_count, pure=False, traverse=False)
+        with connected(self.client):
+            counts = self.client.compute([count(reader, *piece) for piece in enumerate(self.pieces)])
+        self.counted: list[_Count] = gather_once(self.client, counts)
         self.sizes = tuple(count.rows for count in self.counted)
         if not sum(self.sizes):
             raise InputError("X has no rows: all its partitions are empty.")
         self.reader = replace(
             reader, schema=reader.schema.with_categories([count.categories for count in self.counted])
         )
-        self.sensitive = tuple(self.counted[0].ordered)
-        self.pieces = _pieces(X, beside)
+        self.sensitive = self.counted[0].sensitive
         self.label = "y" if reader.target is None else f"y ({reader.target!r})"
         self._drawn: list[Future] = []
 
@@ -105,22 +107,18 @@ class OnCluster(RowSource):
     def counts(self) -> Counts:
         """All combinations of sensitive features, control features and labels."""
         found: Counter[tuple[Any, ...]] = Counter()
-        names = list(self.sensitive)
         for number, count in enumerate(self.counted):
-            if list(count.ordered) != names:
+            if count.sensitive != self.sensitive:
                 raise InputError(
-                    f"sensitive features are {', '.join(map(repr, count.ordered))} in partition {number}, "
-                    f"and {', '.join(map(repr, names))} in the first."
+                    f"sensitive features are {', '.join(map(repr, count.sensitive))} in partition {number}, "
+                    f"and {', '.join(map(repr, self.sensitive))} in the first."
                 )
             found.update(count.combinations)
-        columns = list(zip(*found, strict=True))
-        sensitive = {
-            name: _column(values, [count.ordered[name] for count in self.counted])
-            for name, values in zip(names, columns, strict=False)
-        }
-        controls = dict(zip(self.reader.controls, map(object_column, columns[len(names) :]), strict=False))
-        rows = np.array(list(found.values()), np.int64)
-        return Counts(sensitive, controls, object_column(columns[-1]), rows)
+        *columns, labels = map(object_column, zip(*found, strict=True))
+        first = len(self.sensitive)
+        sensitive = dict(zip(self.sensitive, columns[:first], strict=True))
+        controls = dict(zip(self.reader.controls, columns[first:], strict=True))
+        return Counts(sensitive, controls, labels, np.array(list(found.values()), np.int64))
 
     @property
     def places(self) -> list[Place]:
@@ -215,7 +213,7 @@ class Reader:
     controls: tuple[str, ...]
     beside: tuple[str, ...]
 
-    def read(self, number: int, X: Any, *further: Any, features: bool = True) -> tuple[Any, ...]:
+    def read(self, number: int, X: Any, *further: Any) -> tuple[Any, ...]:
         """X, y, sensitive features by name, weights and control features by name of a partition.
 
         Parameters
@@ -223,11 +221,9 @@ class Reader:
         number : int
         X, *further
             Its pieces.
-        features : bool, default=True
-            Whether all features are there, or only the columns that are counted.
         """
         given: dict[str, Any] = dict(zip(self.beside, further, strict=True))
-        X = self.schema.read(number, X, whole=features)
+        X = self.schema.read(number, X)
         for name, piece in given.items():
             if len(piece) != len(X):
                 raise InputError(
@@ -237,7 +233,7 @@ class Reader:
         weights = given.get("sample_weight") if self.weight is None else X[self.weight]
         controls = {name: X[name] for name in self.controls}
         own = [name for name in (self.target, self.weight) if name is not None]
-        X = X.drop(columns=own) if own and features else X
+        X = X.drop(columns=own) if own else X
         passed = given.get("sensitive_features", {})
         sensitive = sensitive_columns(X, self.where, passed)
         return X, y, sensitive, weights, controls
@@ -272,17 +268,15 @@ def as_rows(X: Any) -> Any:
 
 def alongside(given: Any, X: Any, name: str) -> Any:
     """What belongs to the rows of X, partition by partition."""
-    if isinstance(given, da.Array):
-        if isinstance(X, da.Array):
-            given = aligned(given, X, name)
-        given = given.rechunk({1: -1}) if given.ndim == 2 else given
-    elif not isinstance(given, dd.DataFrame | dd.Series):
-        or_name = isinstance(X, dd.DataFrame) and name != "sensitive_features"
-        raise InputError(
-            f"{name} must be a Dask Series, DataFrame or array{', or a column of X' if or_name else ''}, got "
-            f"{type(given).__name__}."
-        )
-    own, other = _divisions(X), _divisions(given)
+    named = isinstance(X, dd.DataFrame)
+    if not isinstance(given, dd.DataFrame | dd.Series if named else da.Array):
+        column = ", or a column of X" if named and name != "sensitive_features" else ""
+        kinds = f"Dask Series or DataFrame{column}, as X is a DataFrame" if named else "Dask array, as X is"
+        raise InputError(f"{name} must be a {kinds}, got {type(given).__name__}.")
+    if not named:
+        given = aligned(given, X, name)
+        return given.rechunk({1: -1}) if given.ndim == 2 else given
+    own, other = X.divisions, given.divisions
     if len(own) != len(other) or (own != other and None not in (own[0], other[0])):
         how = f"{len(other) - 1:,} partitions" if len(own) != len(other) else "other divisions"
         raise InputError(
@@ -290,12 +284,6 @@ def alongside(given: Any, X: Any, name: str) -> Any:
             "take both from one table."
         )
     return given
-
-
-def _divisions(collection: Any) -> tuple[Any, ...]:
-    if isinstance(collection, da.Array):
-        return (None,) * (int(collection.numblocks[0]) + 1)
-    return tuple(collection.divisions)
 
 
 def _reader(X: Any, given: Mapping[str, Any], where: Any, controls: Sequence[str]) -> Reader:
@@ -320,11 +308,7 @@ def _reader(X: Any, given: Mapping[str, Any], where: Any, controls: Sequence[str
     return Reader(Schema.of(X), target, weight, where, there, tuple(beside))
 
 
-def _pieces(X: Any, beside: Sequence[Any]) -> list[tuple[Delayed, ...]]:
-    return list(zip(*map(as_pieces, (X, *beside)), strict=True))
-
-
-def as_pieces(collection: Any) -> list[Delayed]:
+def _as_pieces(collection: Any) -> list[Delayed]:
     """Partitions of a table, or blocks of rows of an array."""
     return list(np.ravel(np.array(collection.to_delayed(), dtype=object)))
 
@@ -338,69 +322,25 @@ class _Count:
     rows : int
     combinations : dict
         Rows with each combination of sensitive values, control features and label.
-    ordered : dict
-        Sensitive features, with the categories of those that are ordered.
+    sensitive : tuple of str
+        Names of the sensitive features.
     categories : dict
         Categories of its categorical columns.
     """
 
     rows: int
     combinations: Mapping[tuple[Any, ...], int]
-    ordered: Mapping[str, Any]
+    sensitive: tuple[str, ...]
     categories: Mapping[str, Any]
 
 
-def _count_partitions(client: Client, X: Any, beside: Sequence[Any], reader: Reader) -> list[_Count]:
-    """Count every partition, reading no more columns than that takes."""
-
-    def counted(X: Any, *, features: bool) -> list[_Count]:
-        count = dask.delayed(_count, pure=False, traverse=False)
-        pieces = enumerate(_pieces(X, beside))
-        with connected(client):
-            found = client.compute([count(reader, number, features, *given) for number, given in pieces])
-        return gather_once(client, found)
-
-    if isinstance(X, da.Array) or callable(reader.where):
-        return counted(X, features=True)
-    where = [reader.where] if isinstance(reader.where, str | int) else list(reader.where or ())
-    used = {*where, reader.target, reader.weight, *reader.controls, *reader.schema.categorical}
-    needed = [name for name in X.columns if name in used] or [X.columns[0]]
-    try:
-        return counted(X[needed], features=False)
-    except (AttributeError, LookupError, TypeError):
-        # Of a partition that is no such table, which Dask does not name.
-        return counted(X, features=True)
-
-
-def _count(reader: Reader, number: int, features: bool, X: Any, *further: Any) -> _Count:
-    X, y, sensitive, _, controls = reader.read(number, X, *further, features=features)
+def _count(reader: Reader, number: int, pieces: Sequence[Any]) -> _Count:
+    _, y, sensitive, _, controls = reader.read(number, *pieces)
     factors = [factorize(column, what=f"sensitive feature {name!r}") for name, column in sensitive.items()]
     factors += [factorize(column, what=f"control feature {name!r}") for name, column in controls.items()]
-    try:
-        labels = factorize(y, what="y", limit=MAX_CLASSES)
-    except TooManyLevels as error:
-        refuse_continuous(error)
+    labels = factorize_labels(y, "y")
     combinations: dict[tuple[Any, ...], int] = {}
-    if len(X):
+    if len(y):
         keys, counts, _ = observed_combinations([*factors, labels])
         combinations = dict(zip(keys, counts.tolist(), strict=True))
-    ordered = {name: _ordered(column) for name, column in sensitive.items()}
-    return _Count(len(X), combinations, ordered, reader.schema.categories(X))
-
-
-def _ordered(column: Any) -> Any:
-    """Categories of a column of ordered ones; None for any other."""
-    native = nw.to_native(column, pass_through=True)
-    kind = getattr(native, "dtype", None)
-    return kind.categories.tolist() if isinstance(kind, pd.CategoricalDtype) and kind.ordered else None
-
-
-def _column(values: Sequence[Any], ordered: Sequence[Any]) -> Any:
-    """Values of a sensitive feature, in the order of its categories if all partitions have one."""
-    known = [categories for categories in ordered if categories is not None]
-    if len(known) < len(ordered) or not known:
-        return object_column(values)
-    categories = max(known, key=len)
-    if any(not is_missing(value) and value not in categories for value in values):
-        return object_column(values)
-    return pd.Series(pd.Categorical(values, categories=categories, ordered=True))
+    return _Count(len(y), combinations, tuple(sensitive), reader.schema.categories(pieces[0]))

@@ -48,20 +48,13 @@ class Schema:
         known = {name: kind for name, kind in X.dtypes.items() if isinstance(kind, pd.CategoricalDtype)}
         return cls(kinds, True, known)
 
-    @property
-    def categorical(self) -> tuple[Any, ...]:
-        """Names of categorical columns."""
-        return tuple(self.dtypes)
-
-    def read(self, number: int, X: Any, *, whole: bool = True) -> Any:
+    def read(self, number: int, X: Any) -> Any:
         """A partition, checked; its categories are those of all partitions.
 
         Parameters
         ----------
         number : int
         X : DataFrame or array
-        whole : bool, default=True
-            Whether it must have all columns.
 
         Returns
         -------
@@ -72,7 +65,7 @@ class Schema:
             return np.asarray(X)
         if not isinstance(X, pd.DataFrame):
             raise InputError(f"partition {number} of X is a {type(X).__name__}, not a table.")
-        names, expected = list(X.columns), [name for name in self.columns if whole or name in X.columns]
+        names, expected = list(X.columns), list(self.columns)
         missing = [name for name in expected if name not in names]
         further = [name for name in names if name not in self.columns]
         if missing or further:
@@ -87,7 +80,7 @@ class Schema:
                 )
         X = X if names == expected else X[expected]
         X = X.reset_index(drop=True)
-        other = {name: kind for name, kind in self.dtypes.items() if name in names and kind != X.dtypes[name]}
+        other = {name: kind for name, kind in self.dtypes.items() if kind != X.dtypes[name]}
         return X.astype(other) if other and self.settled else X
 
     def _check_array(self, number: int, X: Any) -> None:
@@ -103,8 +96,7 @@ class Schema:
 
     def categories(self, X: Any) -> dict[Any, list[Any]]:
         """Categories of a partition's categorical columns."""
-        names = [name for name in self.dtypes if name in getattr(X, "columns", ())]
-        return {name: X.dtypes[name].categories.tolist() for name in names}
+        return {name: X.dtypes[name].categories.tolist() for name in self.dtypes}
 
     def with_categories(self, found: Sequence[Mapping[Any, list[Any]]]) -> Schema:
         """The schema with the categories of all partitions: those that Dask knows first, others sorted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from evenhand.data.checks import near_columns
 from evenhand.data.columns import check_names, is_missing, object_column
-from evenhand.data.lazy_polars import in_order
+from evenhand.data.features import take_rows
 from evenhand.exceptions import EvenhandError, InputError, reason
 
 BATCH_ROWS = 1 << 18
@@ -61,10 +62,8 @@ class BatchedTable:
         """
         if isinstance(source, BatchedTable):
             return source
-        try:
+        with _reading(source):
             names = source.schema.names if _is_dataset(source) else source.collect_schema().names()
-        except Exception as error:
-            raise _unreadable(error) from error
         check_names(names, "X")
         if not names:
             raise InputError("X has no columns.")
@@ -119,21 +118,17 @@ class BatchedTable:
             Without empty ones.
         """
         first = 0
-        try:
+        with _reading(self.source):
             pieces = self._read(list(self.names if columns is None else columns), rows or BATCH_ROWS)
             for batch in _of_size(pieces, rows or BATCH_ROWS):
                 kept = batch
                 if self.share is not None:
                     low, high, seed = self.share
                     u = row_uniforms(np.arange(first, first + len(batch)), seed)
-                    kept = _take(batch, np.flatnonzero((u >= low) & (u < high)))
+                    kept = take_rows(batch, np.flatnonzero((u >= low) & (u < high)))
                 first += len(batch)
                 if len(kept):
                     yield kept
-        except (EvenhandError, GeneratorExit, MemoryError):
-            raise
-        except Exception as error:  # of polars and pyarrow, which have no base class in common
-            raise _unreadable(error, _other_types(self.source)) from error
 
     def _read(self, columns: list[str], rows: int) -> Iterator[Any]:
         if _is_dataset(self.source):
@@ -142,20 +137,18 @@ class BatchedTable:
             for batch in self.source.to_batches(columns=columns, batch_size=rows, batch_readahead=2):
                 yield pa.Table.from_batches([batch])
         else:
-            yield from in_order(self.source.select(columns), rows)
+            yield from _in_order(self.source.select(columns), rows)
 
     def count_rows(self) -> int:
         """Number of rows."""
         if self.share is not None:
             return sum(map(len, self.batches(self.names[:1])))
-        if _is_dataset(self.source):
-            return int(self.source.count_rows())
-        try:
+        with _reading(self.source):
+            if _is_dataset(self.source):
+                return int(self.source.count_rows())
             return int(nw.from_native(self.source).select(nw.len()).collect().item())
-        except Exception as error:
-            raise _unreadable(error) from error
 
-    def combinations(self, columns: Sequence[str]) -> tuple[dict[str, list[Any]], NDArray[np.int64]]:
+    def combinations(self, columns: Sequence[str]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
         """The combinations of values that occur, and the number of rows of each.
 
         Parameters
@@ -165,8 +158,7 @@ class BatchedTable:
         Returns
         -------
         dict, array of int
-            Values by column, one entry per combination; None where one is missing. An ordered categorical
-            stays one.
+            Values by column, one entry per combination; None where one is missing.
         """
         found: Counter[tuple[Any, ...]] = Counter()
         for batch in self.batches(columns):
@@ -184,20 +176,30 @@ class BatchedTable:
                 )
         if not found:
             raise InputError("X has no rows.")
-        table = {
-            name: _like(counted.get_column(name), [key[k] for key in found]) for k, name in enumerate(columns)
-        }
+        table = {name: object_column([key[k] for key in found]) for k, name in enumerate(columns)}
         return table, np.array(list(found.values()), np.int64)
 
 
 _MOST_COMBINATIONS = 100_000
 
 
+def _in_order(lazy: Any, rows: int) -> Iterator[Any]:
+    """A lazy table of polars, a number of rows at a time and in their order."""
+    if hasattr(lazy, "collect_batches"):
+        yield from lazy.collect_batches(chunk_size=rows, maintain_order=True)
+        return
+    start, piece = 0, lazy.head(rows).collect()  # before polars 1.34, where skipping costs time in CSV files
+    while len(piece):
+        yield piece
+        start += len(piece)
+        piece = lazy.slice(start, rows).collect()
+
+
 def _of_size(pieces: Iterable[Any], rows: int) -> Iterator[Any]:
     """Pieces as batches of a number of rows.
 
-    A library takes the size of a batch as a hint, and what it gives may depend on its threads. A fit that
-    goes on after a kill has to find the same batches again.
+    A library takes the size of a batch as a hint, and what it gives may depend on its threads and on the
+    files. Small batches would take long to be scored.
     """
     held: list[nw.DataFrame[Any]] = []
     missing = rows
@@ -211,13 +213,6 @@ def _of_size(pieces: Iterable[Any], rows: int) -> Iterator[Any]:
             missing -= len(frame)
     if held:
         yield nw.concat(held).to_native()
-
-
-def _like(column: nw.Series[Any], values: list[Any]) -> Any:
-    """Values as a column: of the same type if that is an ordered categorical, and otherwise of objects."""
-    if column.dtype == nw.Enum:
-        return nw.new_series(column.name, values, column.dtype, backend=column.implementation)
-    return object_column(values)
 
 
 def is_lazy(X: Any) -> bool:
@@ -259,12 +254,15 @@ def _is_dataset(X: Any) -> bool:
     return type(X).__module__.startswith("pyarrow._dataset") and hasattr(X, "to_batches")
 
 
-def _take(batch: Any, rows: NDArray[np.intp]) -> Any:
-    return nw.from_native(batch, eager_only=True)[rows, :].to_native()
-
-
-def _unreadable(error: Exception, where: str = "") -> InputError:
-    return InputError(f"X cannot be read: {reason(error)}{where}")
+@contextmanager
+def _reading(source: Any) -> Iterator[None]:
+    """Errors of polars and pyarrow, which have no base class in common, as one of X."""
+    try:
+        yield
+    except (EvenhandError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(f"X cannot be read: {reason(error)}{_other_types(source)}") from error
 
 
 def _other_types(source: Any) -> str:

@@ -203,30 +203,15 @@ def factorize(column: Any, *, what: str, limit: int = 1000) -> tuple[tuple[Level
         ) from error
 
 
-def ordered_categories(column: Any) -> tuple[Level, ...] | None:
-    """The categories of an ordered categorical column, in their order; None for any other column.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> ordered_categories(pl.Series(["young"], dtype=pl.Enum(["young", "old"])))
-    ('young', 'old')
-    """
-    column = as_column(column, what="column")
-    if not isinstance(column, nw.Series) or column.dtype != nw.Enum:
-        return None
-    return tuple(column.cat.get_categories().to_list())
-
-
 def _factorize_pandas(column: nw.Series[Any], what: str, limit: int) -> tuple[list[Level], NDArray[np.int32]]:
     codes, found = column.to_native().factorize()  # pandas' own hash table
-    refuse_many_levels(len(found), what, limit)
+    _refuse_many_levels(len(found), what, limit)
     return found.tolist(), codes.astype(np.int32)
 
 
 def _factorize_series(column: nw.Series[Any], what: str, limit: int) -> tuple[list[Level], NDArray[np.int32]]:
     found = [value for value in column.unique().to_list() if not is_missing(value)]
-    refuse_many_levels(len(found), what, limit)
+    _refuse_many_levels(len(found), what, limit)
     if not found:
         return [], np.full(len(column), -1, np.int32)
     hash(found[0])
@@ -256,11 +241,11 @@ def _factorize_array(column: NDArray[Any], what: str, limit: int) -> tuple[list[
             except TypeError:
                 raise InputError(f"{what} holds values that cannot be grouped, such as lists.") from None
             codes[rows] = [local[value] for value in values]
-        refuse_many_levels(len(known), what, limit)
+        _refuse_many_levels(len(known), what, limit)
     return list(known), codes
 
 
-def refuse_many_levels(found: int, what: str, limit: int) -> None:
+def _refuse_many_levels(found: int, what: str, limit: int) -> None:
     """Raise `TooManyLevels` if a column has more distinct values than allowed."""
     if found > limit:
         raise TooManyLevels(f"{what} has more than {limit:,} distinct values.")

@@ -9,7 +9,7 @@ of sensitive values, label and decision (`TableRows.count`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -26,7 +26,6 @@ from evenhand.data.labels import (
     refuse_probabilities,
     refuse_scores,
 )
-from evenhand.data.lazy_polars import streamed
 from evenhand.exceptions import GroupError, InputError
 
 Table = nw.DataFrame[Any] | nw.LazyFrame[Any]
@@ -35,11 +34,7 @@ _MAX_COMBINATIONS = 1 << 20
 """No more are collected: a key with a value of its own in each row would bring the whole table."""
 _NO_ROWS = "no rows: data is empty."
 _LARGEST = sys.float_info.max
-_VALID: Mapping[Way, tuple[float, float]] = {
-    "score": (-_LARGEST, _LARGEST),
-    "probability": (0.0, 1.0),
-    "weight": (0.0, _LARGEST),
-}
+_VALID: Mapping[Way, tuple[float, float]] = {"score": (-_LARGEST, _LARGEST), "probability": (0.0, 1.0)}
 _SQUARED = (1e-100, 1e100)
 """If the largest weight is between these, its square is far from overflow and from underflow."""
 
@@ -101,10 +96,6 @@ class Numbers:
     binary: int
     low: float
     high: float
-
-
-class TooManyCombinations(GroupError):  # noqa: N818  (the message is what users see)
-    """There are more combinations of values than can be collected."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +199,9 @@ class TableRows:
             picked.append((column if way == "value" else column.cast(nw.Float64)).alias(role))
         return cls(table.select(*picked), roles, ways, limits)
 
-    def numbers(self, chosen: Sequence[Way] = ("score", "probability")) -> dict[str, Numbers]:
-        """First pass: the ranges of columns that are read in some ways, checked."""
-        ways = {role: way for role, way in self.ways.items() if way in chosen}
+    def numbers(self) -> dict[str, Numbers]:
+        """First pass: the ranges of scores and probabilities, checked."""
+        ways = {role: way for role, way in self.ways.items() if way in _VALID}
         if not ways:
             return {}
         asked = {"rows": nw.len()}
@@ -237,25 +228,12 @@ class TableRows:
         rows : TableRows
         median : float
         """
-        role, implementation = "prediction", self.table.implementation
+        role = "prediction"
         if self.ways[role] != "score" or numbers[role].binary == numbers[role].rows:
             refuse_median(self.roles.describe(role))
-        if implementation.is_dask():
-            raise InputError(
-                "a table of Dask has no exact median: compute its columns and pass them instead of data=, "
-                "or pass a number as threshold."
-            )
-        if implementation.is_pyarrow():  # its own median is approximate
-            median = float(np.median(_collected(self.table.select(role)).get_column(role).to_numpy()))
-        else:
-            median = self._answers({role: nw.col(role).median()})[role]
+        # In memory: some engines have only an approximate median.
+        median = float(np.median(_collected(self.table.select(role)).get_column(role).to_numpy()))
         return replace(self, limits={**self.limits, role: float(np.nextafter(median, np.inf))}), median
-
-    def distinct(self) -> dict[str, int]:
-        """The number of distinct values, missing ones included, of columns that are read value by value."""
-        roles = [role for role, way in self.ways.items() if way == "value"]
-        found = self._answers({role: nw.col(role).n_unique() for role in roles})
-        return {role: int(found[role]) for role in roles}
 
     def _answers(self, asked: Mapping[str, nw.Expr]) -> dict[str, float]:
         answers = _collected(self.table.select(**asked))
@@ -264,9 +242,7 @@ class TableRows:
 
     def _check(self, role: str, way: Way, numbers: Numbers) -> None:
         n, what = numbers.rows, self.roles.describe(role)
-        if way == "weight":
-            check_weights(n - numbers.valid, n, numbers.high)
-        elif numbers.finite < n and way == "score":
+        if numbers.finite < n and way == "score":
             refuse_scores(n - numbers.finite, n, what)
         elif numbers.finite < n:
             refuse_probabilities(n - numbers.valid, n, what)
@@ -286,14 +262,8 @@ class TableRows:
         -------
         CountedRows
         """
-        found, largest = self._grouped(numbers), 1.0
-        weighted = "weight" in self.ways
-        if weighted and not _summable(found):
-            # Bad weights are refused here; huge and tiny ones are summed again, divided by the largest.
-            found = self._grouped(numbers, unit=self.numbers(["weight"])["weight"].high)
-        elif weighted:
-            largest = float(found.get_column("weight high").max())
-        units = ("weight", "square") if weighted else ()
+        found, weighted = self._grouped(numbers), "weight" in self.ways
+        largest, units = _largest_weight(found) if weighted else 1.0, ("weight", "square") if weighted else ()
 
         def sums(*names: str) -> NDArray[np.float64]:
             columns = [found.get_column(name).to_numpy() for name in names]
@@ -311,8 +281,8 @@ class TableRows:
         summed = [role for role, way in self.ways.items() if way == "probability"]
         return [*summed, "rise"] if {"prediction", "before"} <= set(summed) else summed
 
-    def _grouped(self, numbers: Mapping[str, Numbers], unit: float = 1.0) -> nw.DataFrame[Any]:
-        """Rows and sums of each combination, with weights in multiples of `unit`."""
+    def _grouped(self, numbers: Mapping[str, Numbers]) -> nw.DataFrame[Any]:
+        """Rows and sums of each combination."""
         keys, computed = self._keys(numbers)
         summed = self._summed()
         if "rise" in summed:
@@ -322,13 +292,12 @@ class TableRows:
         products: dict[str, nw.Expr] = {}
         if "weight" in self.ways:
             weight = nw.col("weight")
-            scaled = weight if unit == 1.0 else weight / unit
-            computed |= {"weight": scaled, "square": scaled * scaled}
+            valid = (weight >= 0.0) & (weight <= _LARGEST)
+            computed |= {"square": weight * weight, "weight valid": valid.cast(nw.Int64)}
             both = ("weight", "square")
             products = {f"{name} {by}": nw.col(name) * nw.col(by) for name in summed for by in both}
-            sums += [nw.col(name).sum() for name in (*both, *products)]
-            sums += [weight.count().alias("weight count")]
-            sums += [weight.min().alias("weight low"), weight.max().alias("weight high")]
+            sums += [nw.col(name).sum() for name in (*both, *products, "weight valid")]
+            sums += [weight.max().alias("weight high")]
         for new in (computed, products):
             table = table.with_columns(**new) if new else table
         try:
@@ -338,9 +307,12 @@ class TableRows:
         if not len(found):
             raise InputError(_NO_ROWS)
         if len(found) > _MAX_COMBINATIONS:
-            raise TooManyCombinations(
+            values = {role: nw.col(role).n_unique() for role, way in self.ways.items() if way == "value"}
+            most, role = max((int(number), role) for role, number in self._answers(values).items())
+            raise GroupError(
                 f"there are more than {_MAX_COMBINATIONS:,} combinations of sensitive values, label and "
-                "decision. Pass fewer sensitive features, or put their values into a few bins first."
+                "decision. Pass fewer sensitive features, or put their values into a few bins first. Most "
+                f"distinct values: {self.roles.describe(role)}, {most:,}."
             )
         return found
 
@@ -375,13 +347,14 @@ class TableRows:
         return np.where(between, np.clip(mean, numbers.low, numbers.high), ends)
 
 
-def _summable(found: nw.DataFrame[Any]) -> bool:
-    """Whether all weights are proper, and of a size whose squares can be summed."""
-    rows, given, total = (found.get_column(name).to_numpy() for name in ("rows", "weight count", "weight"))
-    if not (np.array_equal(rows, given) and np.isfinite(total).all()):
-        return False
-    low, high = found.get_column("weight low").min(), found.get_column("weight high").max()
-    return bool(low >= 0.0 and _SQUARED[0] <= high <= _SQUARED[1])
+def _largest_weight(found: nw.DataFrame[Any]) -> float:
+    """The largest weight, after all are checked."""
+    n_rows, valid = (int(found.get_column(name).sum()) for name in ("rows", "weight valid"))
+    largest = float(found.get_column("weight high").max() or 0.0)
+    check_weights(n_rows - valid, n_rows, largest)
+    if not _SQUARED[0] <= largest <= _SQUARED[1]:
+        raise InputError(f"the largest sample_weight is {largest:g}: divide all weights by it.")
+    return largest
 
 
 def _booleans(found: nw.DataFrame[Any], name: str) -> NDArray[np.bool_]:
@@ -423,4 +396,9 @@ def _collected(table: Table) -> nw.DataFrame[Any]:
     """A small result in memory; polars computes it without keeping all rows."""
     if isinstance(table, nw.DataFrame):
         return table
-    return streamed(table) if table.implementation.is_polars() else table.collect()
+    if not table.implementation.is_polars():
+        return table.collect()
+    try:
+        return table.collect(engine="streaming")
+    except (TypeError, ValueError):  # before polars 1.23
+        return table.collect()

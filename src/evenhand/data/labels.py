@@ -70,10 +70,7 @@ def read_labels(
     >>> read_labels(["no", "yes", "no"])
     Labels(classes=array(['no', 'yes'], dtype='<U3'), codes=array([0, 1, 0]))
     """
-    try:
-        levels, codes = factorize(y, what=what, limit=MAX_CLASSES)
-    except TooManyLevels as error:
-        refuse_continuous(error)
+    levels, codes = factorize_labels(y, what)
     _refuse_missing(codes, what, counts)
     if classes is not None and set(levels) <= set(classes.tolist()):
         return Labels(classes, np.array([level == classes[1] for level in levels], np.intp)[codes])
@@ -106,9 +103,12 @@ def read_labels(
     return Labels(class_array(levels[1 - positive], levels[positive]), same)
 
 
-def refuse_continuous(error: TooManyLevels) -> NoReturn:
-    """Raise an InputError about a label with too many values."""
-    raise InputError(f"{error} A label needs exactly two. Unknown label type: continuous.") from None
+def factorize_labels(y: Any, what: str) -> tuple[tuple[Level, ...], NDArray[np.int32]]:
+    """The distinct labels of a column, and each row's position among them; -1 where it is missing."""
+    try:
+        return factorize(y, what=what, limit=MAX_CLASSES)
+    except TooManyLevels as error:
+        raise InputError(f"{error} A label needs exactly two. Unknown label type: continuous.") from None
 
 
 def _refuse_missing(codes: NDArray[np.int32], what: str, counts: RowCounts) -> None:

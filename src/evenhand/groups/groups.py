@@ -30,9 +30,9 @@ from evenhand.groups.sensitive import (
     MAX_LEVELS,
     Factors,
     Kind,
-    in_category_order,
     observed_combinations,
     read_columns,
+    read_levels,
     refuse_missing,
 )
 
@@ -74,8 +74,6 @@ class Groups(ShownAsTable):
         The policies that :meth:`fit` was called with.
     merged : bool
         Whether pooled combinations share one code. There are then no groups of single features.
-    ordered : dict
-        The categories of features that are ordered categoricals; other values are sorted.
     excluded : dict
         What is known of rows that lack a sensitive value and are in no group, under ``missing="exclude"``:
         their values, None where one is missing, with the number of such rows.
@@ -100,7 +98,6 @@ class Groups(ShownAsTable):
     missing: Missing = "error"
     unseen: Literal["error", "pooled"] = "error"
     merged: bool = False
-    ordered: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
     excluded: Mapping[Key, int] = field(default_factory=dict)
     strata: Groups | None = None
 
@@ -156,7 +153,7 @@ class Groups(ShownAsTable):
         """
         check_choice("missing", missing, _MISSING)
         check_choice("unseen", unseen, ("error", "pooled"))
-        columns, ordered = in_category_order(sensitive_features)
+        columns = read_levels(sensitive_features)
         if missing == "error":
             refuse_missing(columns, row_counts)
         keys, counts, codes = observed_combinations(list(columns.values()), row_counts)
@@ -176,7 +173,7 @@ class Groups(ShownAsTable):
             new = [into if key in pooled else key for key in keys] if merged else separate
             keys, counts, merged_codes = merge_keys(new, counts, np.maximum(codes, 0))
             codes = np.where(codes < 0, np.int32(-1), merged_codes)
-        groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered, excluded)
+        groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, excluded)
         if pooled:
             listed = " ".join(map(str, groups.pooled_groups))
             warn_user(f"groups of fewer than {min_size:,} rows are pooled. {listed}", PooledGroupsWarning)
@@ -284,7 +281,7 @@ class Groups(ShownAsTable):
         return np.array([places.get(key, -1) for key in keys], np.int32)[codes]
 
     def levels(self, feature: str) -> tuple[Level, ...]:
-        """The values of one feature that occur, sorted or in category order; then missing, then pooled."""
+        """The values of one feature that occur, sorted; then missing, then pooled."""
         if feature not in self.features:
             known = ", ".join(map(repr, self.features))
             raise GroupError(f"no sensitive feature {feature!r}; there are {known}.")
@@ -292,8 +289,6 @@ class Groups(ShownAsTable):
         values = list(dict.fromkeys(key[place] for key in self.keys))
         ordinary = [value for value in values if value is not None and value is not POOLED]
         special = [value for value in (None, POOLED) if any(value is other for other in values)]
-        if feature in self.ordered:
-            return (*(value for value in self.ordered[feature] if value in ordinary), *special)
         return (*(ordinary[k] for k in level_order(ordinary)), *special)
 
     def level_codes(self, features: Iterable[str]) -> NDArray[np.intp]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -127,13 +127,7 @@ def group_probabilities(proxy: Proxy, groups: Groups) -> Floats:
     check_rows(_columns_by_name(proxy))
     values = {}
     for name in groups.features:
-        columns, known = _columns(name, proxy.features[name]), groups.levels(name)
-        if columns is not None:
-            levels, p = _probabilities(name, columns)
-        else:
-            factors = read_columns({name: proxy.features[name]})
-            refuse_missing(factors, remedy=_BESIDE)
-            levels, p = list(factors[name][0]), np.eye(len(factors[name][0]))[factors[name][1]]
+        (levels, p), known = _read_feature(name, proxy.features[name]), groups.levels(name)
         strange = [level for level in levels if level not in known]
         if strange:
             raise GroupError(f"{name}={strange[0]!r} was not seen in fit; there are {known}.")
@@ -170,34 +164,39 @@ def read_proxy(proxy: Proxy) -> ProxyRows:
             "make them one feature, with a column for each combination."
         )
     [name] = by_proxy
-    levels, p = _probabilities(name, _columns(name, proxy.features[name]) or {})
+    found = {feature: _read_feature(feature, value) for feature, value in proxy.features.items()}
+    p = found[name][1]
     if ((p == 0) | (p == 1)).all():
         raise GroupError(
             f"every row of {name!r} in this Proxy is certain. If the values are known, pass them as a "
             f"column: sensitive_features={{{name!r}: column}}. If they are the most probable ones, pass the "
             "probabilities: taking the most probable group for granted misstates differences between groups."
         )
-    own_levels: dict[str, Sequence[Level]] = {name: levels}
-    values = {name: p}
-    found: set[tuple[Level, ...]] = {()}
-    known = {other: column for other, column in proxy.features.items() if other != name}
-    if known:
-        factors = read_columns(known, max_levels=MAX_LEVELS)
-        refuse_missing(factors, remedy=_BESIDE)
-        for other, (own, codes) in factors.items():
-            own_levels[other], values[other] = own, np.eye(len(own))[codes]
-        found = set(observed_combinations(list(factors.values()))[0])
     features = tuple(proxy.features)
-    others = [features.index(other) for other in known]
+    others = [place for place, feature in enumerate(features) if feature != name]
+    known = [found[feature] for feature in features if feature != name]
+    factors = [(tuple(levels), one.argmax(axis=1).astype(np.int32)) for levels, one in known]
+    occurring = set(observed_combinations(factors)[0]) if factors else {()}
     keys = [
         key
-        for key in itertools.product(*(own_levels[feature] for feature in features))
-        if tuple(key[place] for place in others) in found
+        for key in itertools.product(*(levels for levels, _ in found.values()))
+        if tuple(key[place] for place in others) in occurring
     ]
-    groups = Groups(features, tuple(keys), np.zeros(len(keys), np.int64), ordered={name: tuple(levels)})
-    rows = ProxyRows(groups, name, {feature: values[feature] for feature in features})
+    groups = Groups(features, tuple(keys), np.zeros(len(keys), np.int64))
+    rows = ProxyRows(groups, name, {feature: p for feature, (_, p) in found.items()})
     counts = np.rint(rows.probabilities.sum(axis=0)).astype(np.int64)
     return replace(rows, groups=replace(groups, counts=counts))
+
+
+def _read_feature(name: str, value: Any) -> tuple[list[Level], Floats]:
+    """The values of a feature in order, and their probabilities in every row: 0 and 1 where known."""
+    columns = _columns(name, value)
+    if columns is not None:
+        return _probabilities(name, columns)
+    factors = read_columns({name: value}, max_levels=MAX_LEVELS)
+    refuse_missing(factors, remedy=_BESIDE)
+    levels, codes = factors[name]
+    return list(levels), np.eye(len(levels))[codes]
 
 
 def _columns(name: str, value: Any) -> Mapping[Level, Any] | None:

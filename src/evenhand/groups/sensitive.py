@@ -16,7 +16,6 @@ from evenhand.data.columns import (
     count_rows,
     factorize,
     named_columns,
-    ordered_categories,
 )
 from evenhand.exceptions import GroupError, ManyGroupsWarning, warn_user
 from evenhand.groups.names import Key
@@ -56,35 +55,17 @@ def read_columns(
         raise GroupError(f"{error} Put the values into a few bins first.") from None
 
 
-def in_category_order(
-    features: Any, kind: Kind = "sensitive"
-) -> tuple[dict[str, Factors], dict[str, tuple[Level, ...]]]:
-    """The values of each feature, sorted or in the order of its categories.
-
-    Returns
-    -------
-    columns : dict
-        Factors by name.
-    ordered : dict
-        The categories that occur, in their order, of features that are ordered categoricals.
-    """
-    given = named_columns(features, what=f"{kind}_features", default_name=f"{kind}_feature")
-    columns = read_columns(given, max_levels=MAX_LEVELS if kind == "sensitive" else None, kind=kind)
-    ordered = {}
-    for name, column in given.items():
-        levels, codes = columns[name]
-        categories = ordered_categories(column)
-        if categories is not None:
-            present = tuple(value for value in categories if value in levels)
-            rank = np.array([*(present.index(value) for value in levels), -1], np.int32)
-            columns[name], ordered[name] = (present, rank[codes]), present
-        elif kind == "sensitive" and len(levels) > _MANY_NUMBERS and are_numbers(levels):
+def read_levels(features: Any) -> dict[str, Factors]:
+    """The values of each sensitive feature, for groups to be made from; many numbers are warned of."""
+    columns = read_columns(features, max_levels=MAX_LEVELS)
+    for name, (levels, _) in columns.items():
+        if len(levels) > _MANY_NUMBERS and are_numbers(levels):
             warn_user(
                 f"sensitive feature {name!r} has {len(levels)} different numbers, each a group of its own. "
                 "Band them first, such as ages into '18-29', '30-49' and '50+'.",
                 ManyGroupsWarning,
             )
-    return columns, ordered
+    return columns
 
 
 def are_numbers(levels: Sequence[Level]) -> bool:

@@ -53,7 +53,8 @@ def solve(
         the same for L labels or K actions, if one of them is more than two. With more than two labels, every
         error costs 1 by default.
     sample_weight : array, shape (n,), default=None
-        Weight of each row, in the risk and in the requirement. The name of a column of a lazy table.
+        Weight of each row, in the risk and in the requirement. The name of a column of a lazy table; a
+        Dask array where posteriors are Dask arrays.
     tol : float, default=1e-6
         Largest gap accepted between the risk attained and the bound, for costs of up to 1; in proportion for
         larger ones.
