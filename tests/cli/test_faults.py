@@ -90,7 +90,7 @@ def test_a_link_is_never_followed(place, tmp_path):
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     entries = [entry for entry in entries_of(place / "m.eh") if entry[0] != "model.json"]
     write_archive(tmp_path / "m.eh", [*entries, (link, b"/etc/passwd")])
-    assert_untrusted(tmp_path / "m.eh", "checksums of its members are wrong")
+    assert_untrusted(tmp_path / "m.eh", "its model.json cannot be read")
 
 
 def test_a_wrong_size_is_refused(place, tmp_path):
@@ -113,7 +113,7 @@ def test_deep_nesting_is_refused(place, tmp_path):
     deep = b'{"a":' * 50_000 + b"1" + b"}" * 50_000
     for name in ("manifest.json", "model.json"):
         write_archive(tmp_path / "m.eh", list({**dict(entries_of(place / "m.eh")), name: deep}.items()))
-        assert_untrusted(tmp_path / "m.eh", "cannot be read|checksums")
+        assert_untrusted(tmp_path / "m.eh", "cannot be read")
 
 
 @pytest.mark.parametrize(

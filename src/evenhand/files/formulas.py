@@ -29,9 +29,6 @@ Floats = NDArray[np.float64]
 Part = tuple[Posteriors, Floats | None]
 """Posteriors of some rows, and their weights."""
 
-_ROUNDING = 1e-9
-"""Magnitude of H below which its sign may be rounding."""
-
 _NEGLIGIBLE = 1e-12
 """Mass below which a cell counts as empty, as in `solve`."""
 
@@ -144,10 +141,8 @@ def recompute(
     shipped: Rule | None = None,
     mixture: Mixture | None = None,
     nearness: Nearness | None = None,
-) -> tuple[Certificate, Floats, Certificate]:
-    """The certificate of a rule, the table W of the multipliers, and the slack due to ties.
-
-    The slack is by how much rows with H = 0 could change the certificate if `rule` is None.
+) -> tuple[Certificate, Floats]:
+    """The certificate of a rule, and the table W of the multipliers.
 
     With p the posteriors, w the weights, f the selection (1[<W, p> > 0] without a rule), and the requirement
     lo <= C rho + B t + k <= hi for some t in [0, 1]:
@@ -182,7 +177,7 @@ def recompute(
 
     Returns
     -------
-    certificate, W, slack
+    certificate, W
     """
     M = len(prices)
     masses, total = np.zeros((M, 2)), 0.0
@@ -211,7 +206,7 @@ def recompute(
     V = of_bound * [-1.0, 1.0] + np.tensordot(lam, C_bound, axes=1)
     W = of_rule * [-1.0, 1.0] + np.tensordot(ruling, C, axes=1)
 
-    s, s_shipped, positive_part, tied = np.zeros((M, 2)), np.zeros((M, 2)), 0.0, 0.0
+    s, s_shipped, positive_part = np.zeros((M, 2)), np.zeros((M, 2)), 0.0
     for posteriors, p, weights in _blocks(parts()):
         w = weights / total
         H = np.tensordot(p, W, axes=2)
@@ -220,7 +215,6 @@ def recompute(
         if shipped is not None:
             s_shipped += np.tensordot(w * shipped.selection(posteriors), p, axes=1)
         positive_part += float(w @ np.maximum(np.tensordot(p, V, axes=2), 0.0))
-        tied += float(w @ (np.abs(H) <= _ROUNDING)) if rule is None else 0.0
 
     def attained(s: Floats) -> tuple[float, float]:
         rho = np.divide(s, masses, out=np.zeros_like(s), where=masses > 0)
@@ -233,13 +227,12 @@ def recompute(
         return float((costs[people > 0] / people[people > 0]).max()), float(linear.violation(rho))
 
     bound = float(of_bound[:, 1] @ masses[:, 1]) - positive_part + _paid(proof, lam)
-    slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
     minimised = "risk" if mixture is None else WORST_GROUP
     if nearness is not None:
         bound, minimised = nearness.proven(bound), named_distance(nearness.objective)
     objective, violation = attained(s)
     of_shipped = (None, None) if shipped is None else attained(s_shipped)
-    return Certificate(objective, bound, violation, minimised, *of_shipped), W, slack
+    return Certificate(objective, bound, violation, minimised, *of_shipped), W
 
 
 def recompute_actions(
@@ -251,7 +244,7 @@ def recompute_actions(
     multipliers: Mapping[ConstraintName, float],
     rule: Any,
     shipped: Any,
-) -> tuple[Certificate, Floats, Certificate]:
+) -> tuple[Certificate, Floats]:
     """The certificate of a rule for several actions, and the table W of the multipliers.
 
     With p the posteriors, w the weights, f_a the probability of action a, r the costs, and the requirement
@@ -276,7 +269,7 @@ def recompute_actions(
 
     Returns
     -------
-    certificate, W, slack
+    certificate, W
     """
 
     def rows() -> Iterator[tuple[Floats, Floats]]:
@@ -311,7 +304,7 @@ def recompute_actions(
     rho = np.divide(sums, masses[..., None], out=0.0 * sums, where=held)
     broken = [float(linear.violation(one)) for one in rho]
     found = Certificate(costs[0], bound, broken[0], shipped_objective=costs[1], shipped_violation=broken[1])
-    return found, W, Certificate(0.0, 0.0, 0.0)
+    return found, W
 
 
 def _paid(linear: LinearConstraints, lam: Floats) -> float:

@@ -181,13 +181,11 @@ def verify(
     _warn_about(path, differences)
     return FileReport(
         ok=True,
-        format_version=manifest["format_version"],
         model=manifest["model"],
         requirement=manifest["requirement"],
         guarantee=manifest.get("guarantee"),
         versions=manifest["versions"],
         differences=differences,
-        members={name: len(content) for name, content in members.items()},
         source=read_source(manifest.get("source")),
         proof=None
         if model is None or data is None
@@ -371,7 +369,6 @@ class FileReport:
         Whether it is complete, unaltered, in a readable format, and holds only allowed types.
     problem : str or None
         What is wrong, if it is not ok.
-    format_version : int or None
     model : str or None
         Class of the model.
     requirement, guarantee : str or None
@@ -380,8 +377,6 @@ class FileReport:
         Versions of the packages that wrote it.
     differences : dict
         By package, the version in the file and the installed one (None if missing), where they differ.
-    members : dict
-        Size of each member in bytes.
     source : Source or None
         The data file, as noted by ``evenhand fit``.
     proof : Proof or None
@@ -390,13 +385,11 @@ class FileReport:
 
     ok: bool
     problem: str | None = None
-    format_version: int | None = None
     model: str | None = None
     requirement: str | None = None
     guarantee: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
     differences: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    members: dict[str, int] = field(default_factory=dict)
     source: Source | None = None
     proof: Proof | None = None
 

@@ -272,7 +272,7 @@ def _compare(
     try:
         if several is None:
             more = {"prices": prices, "mixture": Mixture.of(model), "nearness": Nearness.of(model)}
-        found, W, slack = compute(
+        found, W = compute(
             parts,
             model.compared_,
             _certified(model),
@@ -283,13 +283,13 @@ def _compare(
         )
     except (AttributeError, InputError, KeyError, TypeError):
         return None, ["the groups or multipliers do not belong to these rows"]
-    problems = []
+    problems, borderline = [], {}
     if trained is not None:  # the stored multipliers give the bound, training again the rest
         certificate = trained.certificate
         found = replace(certificate, bound=found.bound)
         C = problem.linear_constraints.C
         flipped = _BORDERLINE * max(1.0, float(np.abs(C).max(initial=0.0)))
-        slack = replace(slack, objective=_BORDERLINE * float(prices.max()), violation=flipped)
+        borderline = {"objective": _BORDERLINE * float(prices.max()), "violation": flipped}
         here, there = (one.selection(examples.X) for one in (trained.chosen.model, model.learner_))
         if not np.abs(here - there).mean() <= _BORDERLINE:
             problems.append("the classifier is not the one that is trained on these rows")
@@ -301,7 +301,7 @@ def _compare(
     shipped = () if rule is None else _SHIPPED
     for name, word in (("objective", found.minimised), *_PROVEN, *shipped):
         then, now = (getattr(one, name) for one in (model.certificate_, found))
-        if then is None or not abs(now - then) <= near + (getattr(slack, name) or 0.0):
+        if then is None or not abs(now - then) <= near + borderline.get(name, 0.0):
             known = "missing" if then is None else f"{then:.7g}"
             problems.append(f"the {word} is {now:.7g} here and {known} in the model")
     if isinstance(model.objective, Notion) and abs(slack_of(model.nearest_) - found.objective) > 10 * near:
