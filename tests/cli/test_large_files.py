@@ -9,9 +9,8 @@ from tests.cli.helpers import refused, run
 from tests.conftest import often
 
 import evenhand as eh
-from evenhand.cli.exit_codes import INTERRUPTED, VIOLATED
+from evenhand.cli.exit_codes import VIOLATED
 from evenhand.data import batched_table
-from evenhand.estimators.fit_rows import Score
 
 FIT = [
     "--target",
@@ -161,11 +160,10 @@ def test_a_file_with_more_rows_than_models_learn_from_is_read_in_batches(most, t
 
 
 def test_options_can_be_in_a_file(table, capsys, tmp_path):
-    (tmp_path / "c.toml").write_text(f'[fit]\nmax-samples = 250\nscratch = "{tmp_path / "s"}"\n')
+    (tmp_path / "c.toml").write_text("[fit]\nmax-samples = 250\n")
     call = ["fit", table, *FIT, "--config", tmp_path / "c.toml", "--out", tmp_path / "m.eh"]
     assert run(capsys, *call)[0] in (0, 4)
     assert eh.load(tmp_path / "m.eh").posteriors.max_samples == 250
-    assert list((tmp_path / "s").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -187,39 +185,10 @@ def test_what_cannot_be_done_in_batches_is_one_sentence(arguments, message, tabl
     assert not (tmp_path / "m.eh").exists()
 
 
-def test_scratch_without_batches_is_one_sentence(table, capsys, tmp_path):
-    call = ["fit", table, *FIT, "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh"]
-    message = refused(capsys, *call)
-    assert "--scratch is for files of more than --max-samples rows, and t.parquet has 1,000" in message
-
-
 def test_a_full_disk_is_one_sentence(table, capsys, tmp_path, monkeypatch):
     class Usage:
         free = 10
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
     call = ["fit", table, *FIT, *BATCHES, "--out", tmp_path / "m.eh"]
-    assert "pass another folder as --scratch to fit" in refused(capsys, *call)
-
-
-def test_an_interrupted_fit_goes_on(table, capsys, tmp_path, monkeypatch):
-    call = ["fit", table, *FIT, *BATCHES, "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh"]
-    score, scored, most = Score.__call__, [], [1]
-
-    def watched(self, batch, own):
-        if len(scored) == most[0]:
-            raise KeyboardInterrupt
-        scored.append(int(batch.numbers[0]))
-        return score(self, batch, own)
-
-    monkeypatch.setattr(Score, "__call__", watched)
-    assert run(capsys, *call)[0] == INTERRUPTED
-    assert scored == [0]
-    assert not (tmp_path / "m.eh").exists()
-    most[0] = 100
-    other = ["0.1" if argument == "0.2" else argument for argument in call]
-    assert "holds an unfinished fit of other data or with other parameters" in refused(capsys, *other)
-    scored.clear()
-    assert run(capsys, *call)[0] in (0, 4)
-    assert len(scored) == 3
-    assert 0 not in scored
+    assert "pass another folder as the environment variable TMPDIR to fit" in refused(capsys, *call)

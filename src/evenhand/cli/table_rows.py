@@ -306,17 +306,7 @@ def positive_label(rows: Any, positive: str | None, label: str | None, decision:
 
 
 def _default_positive(rows: Any, name: str) -> Any:
-    """The one of two decisions that sorts last; None for 0 and 1 and for probabilities."""
+    """The one of two decisions that sorts last; None for 0 and 1, probabilities, and more than two values."""
     dtype = rows.collect_schema()[name]
-    if dtype.is_float() or dtype.is_nested():
-        return None
-    values = distinct_values(rows, name).to_list()
-    if all(value in (0, 1) for value in values):
-        return None
-    if len(values) == 2:
-        return values[1]
-    shown = ", ".join(map(repr, values[:5])) + (", ..." if len(values) > 5 else "")
-    if len(values) == 1:
-        raise InputError(f"{name!r} holds only {shown}: name the positive label with --positive.")
-    number = len(values) if len(values) <= MAX_CLASSES else f"more than {MAX_CLASSES}"
-    raise InputError(f"{name!r} has {number} values ({shown}); a decision has two.")
+    values = [] if dtype.is_float() or dtype.is_nested() else distinct_values(rows, name).to_list()
+    return values[1] if len(values) == 2 and set(values) != {0, 1} else None

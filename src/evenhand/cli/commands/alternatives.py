@@ -28,7 +28,6 @@ def alternatives(
     estimator: EstimatorName = "trees",
     margin: float = 0.005,
     confidence: float = 0.95,
-    folder: Path | None = None,
     out: Path | None = None,
     run: RunOptions = RunOptions(),
 ) -> int:
@@ -58,13 +57,11 @@ def alternatives(
     drop
         Columns that new models do not see.
     estimator
-        What is trained: boosted trees, logistic regression, xgboost or lightgbm.
+        What is trained: boosted trees or logistic regression.
     margin
         By how much a comparable model may be less accurate.
     confidence
         Confidence of the intervals.
-    folder
-        Folder for scores of trained models: an interrupted search goes on from there.
     out
         HTML file for the page.
     """
@@ -92,7 +89,6 @@ def alternatives(
             estimator=estimator_for(estimator, X) or eh.TabularClassifier(),
             confidence=confidence,
             pos_label=None if positive is None else as_value(rows[target], positive),
-            folder=folder,
             verbose=True,
         )
     print_result(json.dumps(found.to_dict(), indent=1) if run.as_json else found)

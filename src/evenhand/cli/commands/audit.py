@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import evenhand as eh
 from evenhand.cli.exit_codes import exit_code, requested
 from evenhand.cli.messages import audit_parameters, in_options
-from evenhand.cli.options import Bands, BiasAudit, Gate, Names, Required, RunOptions
+from evenhand.cli.options import Bands, BiasAudit, Gate, Integer, Names, Required, RunOptions
 from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
@@ -31,7 +31,7 @@ def audit(
     positive: str | None = None,
     required: Required = Required(),
     confidence: float = 0.95,
-    min_count: int = 0,
+    min_count: Integer = 0,
     threshold: float | Literal["median"] | None = None,
     tables: BiasAudit = BiasAudit(),
     gate: Gate = Gate(),

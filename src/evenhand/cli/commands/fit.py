@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import evenhand as eh
 from evenhand.cli.exit_codes import FailOn, exit_code, requested
 from evenhand.cli.messages import in_options
-from evenhand.cli.options import Batches, Learning, Required, RunOptions
+from evenhand.cli.options import Integer, Learning, Required, RunOptions
 from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.display.progress import waiting
 from evenhand.display.text import show
@@ -34,7 +34,7 @@ def fit(
     margin: float | Literal["forecast"] = 0.0,
     fail_on: FailOn | None = None,
     report: Path | None = None,
-    batches: Batches = Batches(),
+    max_samples: Integer = 1_000_000,
     run: RunOptions = RunOptions(),
 ) -> int:
     """Fit a fair classifier, audit it on held-out rows, and save it.
@@ -65,6 +65,8 @@ def fit(
         support the guarantee of --confidence.
     report
         File for the report: HTML, or Markdown for a model card if it ends in .md.
+    max_samples
+        Largest number of rows to learn from. A file with more is read in batches, and all rows are scored.
     """
     from evenhand.cli.fitting import fit_file  # noqa: PLC0415  (start-up time)
     from evenhand.cli.required import in_file, requirement  # noqa: PLC0415
@@ -93,16 +95,12 @@ def fit(
     }
     with in_options():
         rows = file.labels[1]
-        if batches.scratch is not None and rows <= batches.max_samples:
-            raise InputError(
-                f"--scratch is for files of more than --max-samples rows, and {table.name} has {rows:,}."
-            )
-        done = fit_file(file, settings, batches, report=report is not None)
+        done = fit_file(file, settings, max_samples, report=report is not None)
     eh.save(done.model, out, overwrite=run.force, source=file.source)
-    if rows > batches.max_samples:
+    if rows > max_samples:
         print_note(
             f"evenhand: {table.name} has {rows:,} rows, and models learned from at most "
-            f"{batches.max_samples:,} of them; --max-samples sets that number."
+            f"{max_samples:,} of them; --max-samples sets that number."
         )
     _print(done, out=out, as_json=run.as_json)
     if report is not None:

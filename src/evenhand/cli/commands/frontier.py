@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import evenhand as eh
 from evenhand.cli.messages import in_options
-from evenhand.cli.options import Flag, Learning, Required, RunOptions
+from evenhand.cli.options import Flag, Integer, Learning, Required, RunOptions
 from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
@@ -25,7 +25,7 @@ def frontier(
     required: Required = Required(),
     over: str | None = None,
     by_ratio: Flag = False,
-    tolerances: int | None = None,
+    tolerances: Integer | None = None,
     out: Path | None = None,
     run: RunOptions = RunOptions(),
 ) -> int:
