@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -21,7 +20,6 @@ from sklearn.linear_model import LogisticRegression
 from tests.cli.helpers import COMMAND, process, refused, run
 
 import evenhand as eh
-from evenhand._atomic import written_at_once
 from evenhand.cli.exit_codes import FAILED
 from evenhand.exceptions import InputError, UntrustedFileError
 
@@ -316,29 +314,6 @@ def test_a_prediction_that_is_killed_leaves_the_old_file(place, tmp_path, capsys
     assert left.name.startswith(".d.csv.")
     assert run(capsys, *call)[0] == 0
     assert left.exists()  # another process may still be writing it
-    day = time.time() - 25 * 3600
-    os.utime(left, (day, day))
-    assert run(capsys, *call)[0] == 0
-    assert list(tmp_path.iterdir()) == [out]
-
-
-def test_only_leftovers_of_the_same_file_are_removed(tmp_path):
-    others = [
-        ".b.csv.0123abcd.tmp",
-        ".a.csv.tmp",
-        ".a.csv.0123abcz.tmp",
-        "a.csv.0123abcd.tmp",
-        ".[a].csv.0123abcd.tmp",
-    ]
-    for name in [*others, ".a.csv.0123abcd.tmp"]:
-        (tmp_path / name).write_text("")
-        os.utime(tmp_path / name, (0, 0))
-    with written_at_once(tmp_path / "a.csv") as beside:
-        beside.write_text("new")
-    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", *others}
-    with written_at_once(tmp_path / "[a].csv") as beside:
-        beside.write_text("new")
-    assert not (tmp_path / ".[a].csv.0123abcd.tmp").exists()
 
 
 LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "

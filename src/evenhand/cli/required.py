@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -24,9 +23,17 @@ from evenhand.requirements.bounds import BOUNDED_RATES, COMPARED_RATES
 _EVERYWHERE = "in every group"
 
 
-def requirement(required: Required, table: Path | None = None) -> Any:
-    """The constraint that the options describe: notions and bounds together; None if nothing is required."""
-    parts = [*_notions(required, control_names(required, table)), *_bounds(required)]
+def requirement(
+    required: Required, table: Path | None = None, reference: Mapping[str, Any] | None = None
+) -> Any:
+    """The constraint that the options describe: notions and bounds together; None if nothing is required.
+
+    With `reference`, values of features as :func:`read_reference` finds them, notions are against that group.
+    """
+    if reference is not None and required.against == "groups":
+        raise InputError("pass --against groups or --reference, not both.")
+    against = required.against if reference is None else dict(reference)
+    parts = [*_notions(required, control_names(required, table), against), *_bounds(required)]
     return reduce(and_, parts) if parts else None
 
 
@@ -47,23 +54,11 @@ def read_reference(texts: Sequence[str], features: Sequence[str], rows: Any) -> 
     } or None
 
 
-def against_reference(constraint: Any, required: Required, reference: Mapping[str, Any] | None) -> Any:
-    """The requirement with its notions against a named group, if one is named."""
-    if constraint is None or reference is None:
-        return constraint
-    if required.against == "groups":
-        raise InputError("pass --against groups or --reference, not both.")
-    changed = deepcopy(constraint)
-    for notion in changed.notions:
-        notion.set_params(against=dict(reference))
-    return changed
-
-
-def in_file(constraint: Any, required: Required, learning: Learning, table: Path) -> tuple[Any, TrainingFile]:
+def in_file(required: Required, learning: Learning, table: Path) -> tuple[Any, TrainingFile]:
     """The requirement with the group that it compares with, and the file to learn from."""
     file = TrainingFile.find(table, learning, control_names(required, table))
     named = read_reference(required.reference, file.sensitive, scan_rows(table, file.sensitive, file.groups))
-    return against_reference(constraint, required, named), file
+    return requirement(required, table, named), file
 
 
 @dataclass(frozen=True)
@@ -105,7 +100,7 @@ def control_names(required: Required, table: Path | None) -> list[str]:
     return names
 
 
-def _notions(required: Required, given: Sequence[str]) -> list[Any]:
+def _notions(required: Required, given: Sequence[str], against: Any) -> list[Any]:
     if required.difference is not None and required.ratio is not None:
         raise InputError("pass --difference or --ratio, not both.")
     if required.difference is None and required.ratio is None:
@@ -117,7 +112,7 @@ def _notions(required: Required, given: Sequence[str]) -> list[Any]:
             difference=required.difference,
             ratio=required.ratio,
             groups=required.groups,
-            against=required.against,
+            against=against,
             given=list(given) or None,
         )
         for name in dict.fromkeys(required.notion)

@@ -85,7 +85,7 @@ def fit(
     if confidence is not None:
         check_fraction("--confidence", confidence)
     check_paths([table, learning.test, run.config], [out, report], force=run.force)
-    constraint, file = in_file(constraint, required, learning, table)
+    constraint, file = in_file(required, learning, table)
     settings = {
         "constraint": constraint,
         "aware": file.usable,

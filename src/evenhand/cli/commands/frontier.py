@@ -68,7 +68,7 @@ def frontier(
     if tolerances is not None and tolerances < 2:
         raise InputError(f"--tolerances must be at least 2, got {tolerances}.")
     check_paths([table, learning.test, run.config], [out], force=run.force)
-    constraint, file = in_file(constraint, required, learning, table)
+    constraint, file = in_file(required, learning, table)
     with in_options():
         train, test = (file.part(pl.concat(part.batches())) for part in file.parts())
         for note in file.notes():

@@ -117,7 +117,7 @@ def monitor(
 
 def _made(table: Path, stream: Stream, required: Required, confidence: float) -> Monitor:
     """A monitor, with the columns that it reads from files."""
-    from evenhand.cli.required import against_reference, read_groups, requirement  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.required import read_groups, requirement  # noqa: PLC0415  (start-up time)
     from evenhand.cli.table_rows import positive_label  # noqa: PLC0415
 
     names = {"prediction": stream.prediction, "label": stream.label}
@@ -132,8 +132,7 @@ def _made(table: Path, stream: Stream, required: Required, confidence: float) ->
         controls = [] if fitted.strata_ is None else list(fitted.strata_.features)
         features = list(fitted.groups_.features)
     else:
-        constraint = requirement(required, table)
-        if constraint is None or not stream.sensitive:
+        if requirement(required, table) is None or not stream.sensitive:
             raise InputError(
                 "a new state needs --model, or --sensitive and a requirement such as --difference 0.05."
             )
@@ -141,7 +140,7 @@ def _made(table: Path, stream: Stream, required: Required, confidence: float) ->
         given = read_groups(table, stream.sensitive, stream.bands, required, [stream.prediction, decided])
         features, controls, edges = given.features, given.controls, dict(given.bands)
         positive = positive_label(given.rows, stream.positive, stream.label, stream.prediction)
-        constraint = against_reference(constraint, required, given.reference)
+        constraint = requirement(required, table, given.reference)
         found = eh.Monitor(constraint, confidence=confidence, pos_label=positive, missing=required.missing)
     bands = {name: list(part) for name, part in edges.items()}
     found.columns = {**names, "features": features, "controls": controls, "bands": bands}
