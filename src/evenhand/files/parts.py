@@ -19,8 +19,8 @@ from typing import Any
 
 from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError, reason
 from evenhand.files.hardening.allowlist import allowed_types
-from evenhand.files.hardening.indices import check_indices
 from evenhand.files.hardening.inspection import RefusedParameterError, inspect_parts, nodes
+from evenhand.files.hardening.trees import check_indices
 from evenhand.posteriors.tabular import TabularClassifier
 
 _OLDEST_SKOPS = (0, 15)

@@ -19,8 +19,8 @@ from evenhand.display.text import show
 from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.files.archive import check_memory, opened
 from evenhand.files.hardening.allowlist import allowed_types
-from evenhand.files.hardening.boosted_trees import check_lightgbm, check_xgboost
 from evenhand.files.hardening.estimator_parameters import plain_node, refused_node
+from evenhand.files.hardening.trees import check_lightgbm, check_xgboost
 
 _OLDEST_PROTOCOL = 2
 """Of skops. Older files are read by code that was not checked."""
