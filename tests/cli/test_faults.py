@@ -79,7 +79,7 @@ def test_a_duplicate_member_is_refused(place, tmp_path):
     """Two programs may read different ones."""
     entries = entries_of(place / "m.eh")
     write_archive(tmp_path / "m.eh", [*entries, entries[1]])
-    assert_untrusted(tmp_path / "m.eh", "a member twice")
+    assert_untrusted(tmp_path / "m.eh", "and a model manifest.json, model.json")
 
 
 def test_a_link_is_never_followed(place, tmp_path):
@@ -121,7 +121,7 @@ def test_no_other_format_is_tried(content, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("m.eh", "m.pkl", "m.joblib"):
         (tmp_path / name).write_bytes(content)
-        assert_untrusted(tmp_path / name, "not an evenhand model|lacks")
+        assert_untrusted(tmp_path / name, "not an evenhand model|and a model manifest")
     assert not (tmp_path / "hacked").exists()
 
 

@@ -72,8 +72,6 @@ def unpack(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]
     -------
     manifest, members
     """
-    if path.is_dir():
-        raise InputError(f"{str(path)!r} is a folder; pass the name of a file.")
     if path.exists() and not path.is_file():  # reading a pipe would block
         raise InputError(f"{str(path)!r} is not a file that can be read.")
     if path.stat().st_size > max_bytes:
@@ -133,16 +131,11 @@ def _too_large(max_bytes: int) -> UntrustedFileError:
 def _check_entries(archive: zipfile.ZipFile, max_bytes: int) -> None:
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
-    unknown = [name for name in names if name not in _MEMBERS]
-    if unknown:
-        raise UntrustedFileError(f"it holds {unknown[0]!r}, which is not part of a model.")
-    if len(set(names)) != len(names):
-        raise UntrustedFileError("it holds a member twice.")
+    if sorted(names) != sorted(_MEMBERS):
+        found = ", ".join(show(name)[:40] for name in names[:4])
+        raise UntrustedFileError(f"it holds {found or 'nothing'}, and a model {', '.join(_MEMBERS)}.")
     if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
         raise UntrustedFileError("it is not packed as evenhand packs files.")
-    missing = [name for name in _MEMBERS if name not in names]
-    if missing:
-        raise UntrustedFileError(f"it lacks {missing[0]!r}.")
     if sum(entry.file_size for entry in entries) > max_bytes:
         raise _too_large(max_bytes)
 
