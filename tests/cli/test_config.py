@@ -102,6 +102,19 @@ def test_a_threshold_is_a_number_or_a_word(options_file, capsys, value):
     assert run(capsys, "audit", "--config", options_file(f"[audit]\n{text}threshold = {value}\n"))[0] == 0
 
 
+def test_a_monitor_reads_its_options_from_a_file(options_file, capsys, tmp_path):
+    path = options_file('[monitor]\nprediction = "apart"\nsensitive = "sex"\ndifference = 0.05\n')
+    assert run(capsys, "monitor", tmp_path / "s.json", "p.csv", "--config", path)[0] == 0
+    assert "requirement and columns" in refused(
+        capsys, "monitor", tmp_path / "s.json", "p.csv", "--config", path
+    )
+
+
+def test_a_search_for_alternatives_reads_its_options_from_a_file(options_file, capsys):
+    path = options_file('[alternatives]\ntable = "p.csv"\ntarget = "y"\nsensitive = "sex"\n')
+    assert "pass the model's decisions as --prediction" in refused(capsys, "alternatives", "--config", path)
+
+
 @pytest.mark.parametrize("option", ["--junit", "--report", "--csv"])
 @pytest.mark.parametrize("spelling", ["run.toml", "./run.toml", "link.toml", "../{}/run.toml"])
 def test_the_file_of_options_is_never_overwritten(options_file, capsys, monkeypatch, option, spelling):

@@ -12,7 +12,7 @@ from cyclopts.config import Dict
 
 from evenhand.exceptions import InputError
 
-_COMMANDS = ("audit", "fit", "frontier")
+_COMMANDS = ("alternatives", "audit", "fit", "frontier", "monitor")
 _ALTERNATIVES = (("difference", "ratio"), ("test", "test-share"))
 """If the call has one of a pair, the file's other one is ignored."""
 
