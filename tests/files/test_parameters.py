@@ -150,7 +150,7 @@ REFUSED = {
     "memory": (Pipeline([("a", StandardScaler()), ("b", LogisticRegression())], memory="cache"), "memory"),
     "memory of a step": (
         make_pipeline(FeatureAgglomeration(2, memory="cache"), LogisticRegression()),
-        "in step 'featureagglomeration', FeatureAgglomeration has memory",
+        "FeatureAgglomeration has memory",
     ),
     "a function": (
         make_pipeline(FunctionTransformer(sorted), LogisticRegression()),

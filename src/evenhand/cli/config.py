@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from cyclopts.config import Dict
 from evenhand.exceptions import InputError
 
 _COMMANDS = ("alternatives", "audit", "fit", "frontier", "monitor")
-_ALTERNATIVES = (("difference", "ratio"), ("test", "test-share"))
-"""If the call has one of a pair, the file's other one is ignored."""
 
 
 def fill_from_file(app: App, commands: tuple[str, ...], arguments: Any) -> None:
@@ -26,10 +23,7 @@ def fill_from_file(app: App, commands: tuple[str, ...], arguments: Any) -> None:
     if "--config" not in in_call:
         return
     path = Path(in_call["--config"].tokens[-1].value)
-    options = dict(_table(path, commands[0]))
-    for pair in _ALTERNATIVES:
-        if any(f"--{name}" in in_call for name in pair):
-            options = {key: value for key, value in options.items() if key.replace("_", "-") not in pair}
+    options = _table(path, commands[0])
     Dict(options, source=str(path), use_commands_as_keys=False)(app, commands, arguments)
 
 
@@ -42,9 +36,10 @@ def _table(path: Path, command: str) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read as TOML: {error}.") from None
     for name, table in tables.items():
         if name not in _COMMANDS or not isinstance(table, dict):
-            close = get_close_matches(name, _COMMANDS, n=1)
-            hint = f"did you mean [{close[0]}]?" if close else f"options of {command} go below [{command}]."
-            raise InputError(f"{path} has {name!r} where a table of a command is expected: {hint}")
+            raise InputError(
+                f"{path} has {name!r} where a table of a command is expected: options of {command} go below "
+                f"[{command}]."
+            )
     if command not in tables:
         raise InputError(f"{path} has no table [{command}].")
     options: dict[str, Any] = tables[command]

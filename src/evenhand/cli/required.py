@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -16,9 +15,7 @@ from evenhand.cli.bands import Bands, read_bands
 from evenhand.cli.options import Learning, Required
 from evenhand.cli.table_files import columns_in, refuse_unknown
 from evenhand.cli.table_rows import TrainingFile, as_value, column_names, groups_of_files, scan_rows
-from evenhand.data.checks import near_names
 from evenhand.exceptions import InputError
-from evenhand.requirements.bounds import BOUNDED_RATES, COMPARED_RATES
 
 _EVERYWHERE = "in every group"
 
@@ -132,13 +129,8 @@ def _bounds(required: Required) -> list[Any]:
         for text in texts:
             name, number, everywhere = _read_bound(option, text)
             scope = required.groups if everywhere else "population"
-            rate = _rate(name, option, BOUNDED_RATES)
-            found.append(eh.RateBound(rate, **{side: number}, groups=scope))
-    found += [
-        eh.NoWorse(_rate(name, "--no-worse", COMPARED_RATES), groups=required.groups)
-        for name in required.no_worse
-    ]
-    return found
+            found.append(eh.RateBound(name, **{side: number}, groups=scope))
+    return found + [eh.NoWorse(name, groups=required.groups) for name in required.no_worse]
 
 
 def _read_bound(option: str, text: str) -> tuple[str, float, bool]:
@@ -155,12 +147,3 @@ def _read_bound(option: str, text: str) -> tuple[str, float, bool]:
             f"'true-positive rate=0.6 {_EVERYWHERE}', got {text!r}."
         )
     return name.strip(), value, bool(where)
-
-
-def _rate(name: str, option: str, known: Sequence[str]) -> str:
-    """The library's name of a rate, however its words are joined."""
-    words = re.sub(r"[\s_-]+", " ", name.strip().lower())
-    for rate in known:
-        if words == rate.replace("-", " "):
-            return rate
-    raise InputError(f"{option} does not take the rate {name!r}. {near_names(name, known, 'It can be')}")
