@@ -191,7 +191,7 @@ def test_parameters_that_name_paths_functions_or_backends_are_refused(estimator,
     """When saving, when inspecting a file, and when loading it."""
     with pytest.raises(InputError, match=match) as error:
         parts.dump_parts([estimator])
-    assert re.search("Change it and fit again|[Cc]hoose another classifier", str(error.value))
+    assert re.search("change it or choose another classifier", str(error.value))
     try:
         data = parts._skops().dumps([estimator])
     except Exception:  # skops itself cannot write it

@@ -308,7 +308,7 @@ def test_a_file_is_replaced_only_on_demand(saved, model):
     assert saved.read_bytes() == before
     eh.save(model, saved, overwrite=True)
     assert eh.verify(saved).ok
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="is not a file that can be written"):
         eh.save(model, saved.parent, overwrite=True)
     with pytest.raises(InputError, match="no folder"):
         eh.save(model, saved.parent / "absent" / "fair.evenhand")

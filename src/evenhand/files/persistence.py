@@ -248,9 +248,7 @@ def _installed() -> dict[str, str]:
 def _refuse_existing(path: Path, *, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         raise InputError(f"{str(path)!r} already exists; choose another name or pass overwrite=True.")
-    if path.is_dir():
-        raise InputError(f"{str(path)!r} is a folder; pass the name of a file.")
-    if path.exists() and not path.is_file():  # a device: renaming would replace it
+    if path.exists() and not path.is_file():  # a folder, or a device: renaming would replace it
         raise InputError(f"{str(path)!r} is not a file that can be written; choose another name.")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {str(path.parent)!r}; make it first.")

@@ -30,10 +30,6 @@ _OF_USERS = ("ObjectNode", "FunctionNode", "TypeNode")
 """Loaders of classes and functions, which users may trust by name."""
 
 
-class RefusedParameterError(UntrustedFileError):
-    """A parameter that a model file may not hold; another value of it may be allowed."""
-
-
 def inspect_parts(
     data: bytes, max_bytes: int = sys.maxsize, trusted: Collection[str] = ()
 ) -> tuple[set[str], set[str]]:
@@ -157,7 +153,7 @@ def _check_node(node: dict[str, Any], trusted: Collection[str]) -> str:
             raise UntrustedFileError("it holds a dictionary whose keys call something.")
     refused = refused_node(node) if loader == "ObjectNode" else None
     if refused:
-        raise RefusedParameterError(refused)
+        raise UntrustedFileError(refused)
     return module.partition(".")[0]
 
 
