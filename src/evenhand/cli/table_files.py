@@ -125,25 +125,26 @@ def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = Tru
     int
         Number of rows written.
     """
-    write = _write_parquet if is_parquet(path) else _write_csv
     try:
         with written_at_once(path) as unfinished:
-            return write(unfinished, pieces, safe=safe)
+            if is_parquet(path):
+                return _write_parquet(unfinished, pieces)
+            return _write_csv(unfinished, map(_without_formulas, pieces) if safe else pieces)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{path.name} cannot be written: {_first_line(error)}") from None
 
 
-def _write_csv(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int:
+def _write_csv(path: Path, pieces: Iterable[pl.DataFrame]) -> int:
     count = 0
     with path.open("wb") as file:
         for k, piece in enumerate(pieces):
-            text = (_without_formulas(piece) if safe else piece).write_csv(include_header=k == 0)
+            text = piece.write_csv(include_header=k == 0)
             file.write(text.encode())  # by Python, because some versions of polars are silent on a full disk
             count += piece.height
     return count
 
 
-def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int:  # noqa: ARG001
+def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame]) -> int:
     """Write each piece to a file of its own, then copy these into one: few are in memory at a time."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
         written: list[Path] = []

@@ -28,7 +28,6 @@ from evenhand.files.encoding import MODELS, decode_model, encode_model
 from evenhand.files.hardening.inspection import inspect_parts, nodes
 from evenhand.files.parts import dump_parts, load_parts
 from evenhand.files.recertify import Proof, prove
-from evenhand.solver.certificate import Certificate
 
 __all__ = ["FileReport", "Source", "load", "save", "verify"]
 
@@ -226,14 +225,9 @@ def _described(model: FairClassifier) -> dict[str, Any]:
         "classes": [str(label) for label in labels],
         "positive": str(model.classes_[labels.index(model.pos_label_)] if len(labels) == 2 else None),
         "groups": [str(name) for name in model.groups_.names],
-        "certificate": certificate and _numbers(certificate),
+        "certificate": repr(certificate),
         "guarantee": None if guarantee is None else str(guarantee),
     }
-
-
-def _numbers(certificate: Certificate) -> dict[str, str]:
-    found = {name: repr(float(getattr(certificate, name))) for name in ("objective", "bound", "violation")}
-    return found if certificate.minimised == "risk" else {**found, "minimised": certificate.minimised}
 
 
 def _installed() -> dict[str, str]:
