@@ -124,7 +124,7 @@ def test_what_does_not_go_with_the_minimax_is_refused(loans, capsys, tmp_path):
     call = ["fit", loans / "train.csv", *FIT, "--out", tmp_path / "m.eh", "--objective", "minimax"]
     assert "--difference 1 requires nothing more." in refused(capsys, *call)
     said = refused(capsys, *call, "--difference", "0.1", "--method", "in")
-    assert "--objective 'minimax' needs --method post." in said
+    assert "--objective and --margin need --method post." in said
     wrong = [*call[:-1], "minmax", "--difference", "0.1"]
     assert "minimax" in refused(capsys, *wrong)
 

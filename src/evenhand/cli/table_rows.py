@@ -87,14 +87,13 @@ class TrainingFile:
         dropped = column_names(options.drop, columns, "--drop") if options.drop else []
         key = [] if options.id is None else [options.id]
         used = {"--target": [options.target], "--sensitive": sensitive, "--id": key, "--drop": dropped}
-        option_of: dict[str, str] = {}
-        for option, names in used.items():
-            for name in names:
-                if name in option_of:
-                    raise InputError(f"{name!r} is both {option_of[name]} and {option}.")
-            option_of |= dict.fromkeys(names, option)
-        refuse_unknown(path, list(option_of), columns)
-        index = [name for name in index_columns(path) if name not in option_of]
+        named = [name for names in used.values() for name in names]
+        for name in named:
+            if named.count(name) > 1:
+                both = " and ".join(option for option, names in used.items() if name in names)
+                raise InputError(f"{name!r} is both {both}.")
+        refuse_unknown(path, named, columns)
+        index = [name for name in index_columns(path) if name not in named]
         names = [name for name in columns if name not in (*dropped, *index)]
         files = [path]
         if options.test is not None:

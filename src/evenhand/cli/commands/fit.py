@@ -115,13 +115,13 @@ def fit(
 
 def _settings_of_method(method: str, objective: str, margin: Any, *, randomize: bool) -> dict[str, Any]:
     """Settings that only one of the two methods has."""
-    if objective != "risk" and method != "post":
-        raise InputError(f"--objective {objective!r} needs --method post.")
-    if randomize and method != "in":
-        raise InputError("--randomize is for --method in: post-processing randomises where it has to.")
-    if margin and method != "post":
-        raise InputError("--margin needs --method post.")
-    return {"objective": objective, "margin": margin} if method == "post" else {"randomize": randomize}
+    if method == "post":
+        if randomize:
+            raise InputError("--randomize is for --method in: post-processing randomises where it has to.")
+        return {"objective": objective, "margin": margin}
+    if objective != "risk" or margin:
+        raise InputError("--objective and --margin need --method post.")
+    return {"randomize": randomize}
 
 
 def _print(done: Fitted, *, out: Path, as_json: bool) -> None:

@@ -56,13 +56,13 @@ def verify(model: Path, /, *, data: Path | None = None, trusted: Names = (), as_
 def _with_proof(found: FileReport, model: Path, data: Path, trusted: Names) -> FileReport:
     """The report with the proof checked on the rows of the fit."""
     from evenhand.cli.table_rows import rows_of_fit  # noqa: PLC0415  (start-up time)
-    from evenhand.files.recertify import Proof, prove  # noqa: PLC0415
+    from evenhand.files.recertify import Proof  # noqa: PLC0415
 
     with warnings.catch_warnings(category=UserWarning, action="ignore"):  # the first eh.verify has warned
         fitted: Any = eh.load(model, trusted=trusted)
         rows = rows_of_fit(data, found.source, fitted)
         try:
-            return replace(found, proof=prove(fitted, *rows, None, None))
+            return eh.verify(model, data=rows, trusted=trusted)
         except InputError as error:  # about these rows
             return replace(found, proof=Proof(False, f"not confirmed: {error}", fitted.certificate_))
 
