@@ -11,7 +11,7 @@ from typing import Literal
 
 import polars as pl
 
-from evenhand.datasets.dataset import Dataset
+from evenhand.datasets.bundled import Dataset
 
 Task = Literal["income", "publiccoverage", "employment"]
 # Features of each task as Ding et al. (2021) define them, without the sensitive RAC1P and SEX.

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-_ABANDONED = 24 * 3600
-"""Age in seconds at which a temporary file counts as abandoned."""
 
 
 @contextmanager
@@ -20,7 +14,7 @@ def written_at_once(path: Path) -> Iterator[Path]:
     """A temporary path in the same folder, which replaces the file if the block succeeds.
 
     If the block fails, an existing file is unchanged and the temporary one is removed. If the process is
-    killed, the temporary file remains until the same file is written again a day or more later.
+    killed, the temporary file remains.
 
     Parameters
     ----------
@@ -31,7 +25,6 @@ def written_at_once(path: Path) -> Iterator[Path]:
     Path
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    _clear(path)
     try:
         yield beside
         with beside.open("rb+") as file:
@@ -45,10 +38,3 @@ def written_at_once(path: Path) -> Iterator[Path]:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _clear(path: Path) -> None:
-    for beside in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}.tmp"):
-        with contextlib.suppress(OSError):  # another process may have removed it
-            if time.time() - beside.lstat().st_mtime > _ABANDONED:
-                beside.unlink()

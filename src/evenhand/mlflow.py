@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import zipfile
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +16,7 @@ from evenhand.auditing.result import Audit
 from evenhand.data.features import has_names, sensitive_columns
 from evenhand.estimators.base import FairClassifier
 from evenhand.exceptions import InputError, MissingExtraError
-from evenhand.files.persistence import load, save
+from evenhand.files.persistence import load, save, verify
 from evenhand.report.page import write_report
 
 _COUNTS = ("rows", "positives", "selected")
@@ -63,8 +61,6 @@ def log_model(
     with TemporaryDirectory() as folder:
         path = Path(folder) / _FILE
         save(model, path)
-        manifest = json.loads(zipfile.ZipFile(path).read("manifest.json"))
-        versions = {key: found for key, found in manifest["versions"].items() if key != "python"}
         rows = _inputs(model, X, sensitive_features)
         answers = _Served(model).predict(rows)
         return mlflow.pyfunc.log_model(
@@ -74,7 +70,8 @@ def log_model(
             signature=mlflow.models.infer_signature(rows, answers, params={"method": "predict"}),
             pip_requirements=[
                 f"{'evenhand[files,mlflow]' if key == 'evenhand' else key}=={found}"
-                for key, found in versions.items()
+                for key, found in verify(path).versions.items()
+                if key != "python"
             ],
             **options,
         )

@@ -14,8 +14,8 @@ from xgboost import XGBClassifier
 
 import evenhand as eh
 from evenhand.exceptions import InputError, UntrustedFileError
-from evenhand.files.hardening.boosted_trees import check_lightgbm, check_xgboost
 from evenhand.files.hardening.inspection import inspect_parts
+from evenhand.files.hardening.trees import check_lightgbm, check_xgboost
 from evenhand.files.parts import dump_parts
 
 PARITY = eh.DemographicParity(difference=0.1)

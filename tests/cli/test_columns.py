@@ -1,13 +1,11 @@
 """Columns that are left out, keys of randomised decisions, and the choice of a classifier."""
 
 import json
-import sys
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from lightgbm import LGBMClassifier
 from tests.cli.helpers import refused, run
 
 from evenhand import load
@@ -158,18 +156,6 @@ def test_the_frontier_has_the_same_options(place, capsys):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
-def test_the_classifier_can_be_chosen(place, capsys, tmp_path, monkeypatch, name):
-    monkeypatch.setattr("xgboost.sklearn.DEFAULT_N_ESTIMATORS", 5)
-    monkeypatch.setitem(LGBMClassifier.__init__.__kwdefaults__, "n_estimators", 5)
-    model = tmp_path / "m.eh"
-    call = [*BASE[:-1], name, "--drop", "customer_id", "--test-share", "0.5", "--out", model]
-    code, _, err = run(capsys, "fit", place / "ranged.parquet", *call)
-    assert (code != FAILED, err) == (True, "")
-    assert type(load(model).estimator[-1]).__module__.startswith(name)
-    assert run(capsys, "predict", model, place / "new.csv", "--out", tmp_path / "d.csv")[0] == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -188,15 +174,6 @@ def test_the_classifier_can_be_chosen(place, capsys, tmp_path, monkeypatch, name
 def test_wrong_names_are_one_sentence(place, capsys, tmp_path, arguments, message):
     call = ["--target", "paid", "--sensitive", "sex", "--difference", "0.1", "--out", tmp_path / "m.eh"]
     assert message in refused(capsys, "fit", place / "ranged.parquet", *call, *arguments)
-
-
-def test_a_missing_package_is_named(place, capsys, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "xgboost", None)
-    call = [*BASE[:-1], "xgboost", "--drop", "customer_id", "--out", tmp_path / "m.eh"]
-    assert refused(capsys, "fit", place / "ranged.parquet", *call) == (
-        "evenhand: --estimator xgboost needs the package xgboost, which is not installed: "
-        "pip install xgboost\n"
-    )
 
 
 def test_a_column_that_a_linear_model_cannot_use_is_named():

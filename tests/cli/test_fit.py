@@ -376,7 +376,9 @@ def test_fit_says_what_was_asked_forecast_and_measured(loans, tmp_path, capsys):
     assert re.search(r"margin: [\d.]+ standard errors, which cost a risk of", tighter)
     [kept] = eh.load(tmp_path / "m").forecast_.expected
     assert kept.value < population.value
-    assert "--margin needs --method post" in refused(capsys, *call, "--margin", "1", "--method", "in")
+    assert "--objective and --margin need --method post" in refused(
+        capsys, *call, "--margin", "1", "--method", "in"
+    )
     call[call.index("--difference")] = "--ratio"
     call[call.index("0.01")] = "0.8"
     assert "parity: asked for a ratio of 0.800; forecast for" in run(capsys, *call)[1]

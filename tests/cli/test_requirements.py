@@ -21,7 +21,7 @@ FIT = ["--target", "paid", "--sensitive", "sex", "--estimator", "logistic", "--d
         ({"capacity": 0.2}, eh.RateBound("selection rate", at_most=0.2)),
         ({"floor": ("true-positive rate=0.6",)}, eh.RateBound("true-positive rate", at_least=0.6)),
         (
-            {"floor": ("precision=0.5", "Selection_Rate = 0.1"), "ceiling": ("false positive rate=0.1",)},
+            {"floor": ("precision=0.5", "selection rate = 0.1"), "ceiling": ("false-positive rate=0.1",)},
             eh.RateBound("precision", at_least=0.5)
             & eh.RateBound("selection rate", at_least=0.1)
             & eh.RateBound("false-positive rate", at_most=0.1),
@@ -59,10 +59,9 @@ def test_notions_and_bounds_are_joined():
         ({"ceiling": ("precision=2",)}, "--ceiling must be a rate and a number from 0 to 1"),
         (
             {"floor": ("precison=0.5",)},
-            "--floor does not take the rate 'precison'. Did you mean 'precision'?",
+            "unknown rate 'precison'. Did you mean 'precision'?",
         ),
-        ({"ceiling": ("fun=0.5",)}, "--ceiling does not take the rate 'fun'. It can be 'accuracy'"),
-        ({"no_worse": ("precision",)}, "--no-worse does not take the rate 'precision'"),
+        ({"no_worse": ("precision",)}, "NoWorse: unknown rate 'precision'"),
     ],
     ids=str,
 )
@@ -125,7 +124,7 @@ def test_what_does_not_go_with_the_minimax_is_refused(loans, capsys, tmp_path):
     call = ["fit", loans / "train.csv", *FIT, "--out", tmp_path / "m.eh", "--objective", "minimax"]
     assert "--difference 1 requires nothing more." in refused(capsys, *call)
     said = refused(capsys, *call, "--difference", "0.1", "--method", "in")
-    assert "--objective 'minimax' needs --method post." in said
+    assert "--objective and --margin need --method post." in said
     wrong = [*call[:-1], "minmax", "--difference", "0.1"]
     assert "minimax" in refused(capsys, *wrong)
 

@@ -60,18 +60,13 @@ def packed(members, *, method=zipfile.ZIP_STORED, comment=b""):
 
 
 def altered(path, change):
-    """Change the description of the parts in a file, with checksums that are right."""
+    """Change the description of the parts in a file, with a checksum that is right."""
     members = members_of(path.read_bytes())
     inner = members_of(members["estimator.skops"])
     schema = json.loads(inner["schema.json"])
     change(schema)
     members["estimator.skops"] = packed({**inner, "schema.json": json.dumps(schema).encode()})
-    manifest = json.loads(members.pop("manifest.json"))
-    manifest["members"] = {
-        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for name, data in members.items()
-    }
-    whole = packed({"manifest.json": json.dumps(manifest).encode(), **members}, comment=b"0" * 64)[:-64]
+    whole = packed(members, comment=b"0" * 64)[:-64]
     path.write_bytes(whole + hashlib.sha256(whole).hexdigest().encode())
 
 
@@ -155,7 +150,7 @@ REFUSED = {
     "memory": (Pipeline([("a", StandardScaler()), ("b", LogisticRegression())], memory="cache"), "memory"),
     "memory of a step": (
         make_pipeline(FeatureAgglomeration(2, memory="cache"), LogisticRegression()),
-        "in step 'featureagglomeration', FeatureAgglomeration has memory",
+        "FeatureAgglomeration has memory",
     ),
     "a function": (
         make_pipeline(FunctionTransformer(sorted), LogisticRegression()),
@@ -196,7 +191,7 @@ def test_parameters_that_name_paths_functions_or_backends_are_refused(estimator,
     """When saving, when inspecting a file, and when loading it."""
     with pytest.raises(InputError, match=match) as error:
         parts.dump_parts([estimator])
-    assert re.search("Change it and fit again|[Cc]hoose another classifier", str(error.value))
+    assert re.search("change it or choose another classifier", str(error.value))
     try:
         data = parts._skops().dumps([estimator])
     except Exception:  # skops itself cannot write it

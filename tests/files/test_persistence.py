@@ -265,7 +265,6 @@ def test_saving_again_gives_the_same_decisions_and_a_report(saved, model, tmp_pa
     assert report.problem is None
     assert report.model == "FairPostprocessor"
     assert report.requirement == "DemographicParity(difference=0.05)"
-    assert set(report.members) == {"model.json", "estimator.skops"}
     assert "xgboost" not in report.versions
     assert not report.differences
 
@@ -309,7 +308,7 @@ def test_a_file_is_replaced_only_on_demand(saved, model):
     assert saved.read_bytes() == before
     eh.save(model, saved, overwrite=True)
     assert eh.verify(saved).ok
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="is not a file that can be written"):
         eh.save(model, saved.parent, overwrite=True)
     with pytest.raises(InputError, match="no folder"):
         eh.save(model, saved.parent / "absent" / "fair.evenhand")
@@ -375,17 +374,12 @@ def members_of(data):
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def repacked(path, change=None, *, signed=True, **manifest):
-    """Rewrite a file after a change as an attacker would: with correct checksums."""
+def repacked(path, change=None, **manifest):
+    """Rewrite a file after a change as an attacker would: with a correct checksum."""
     members = members_of(path.read_bytes())
     noted = json.loads(members.pop("manifest.json"))
     if change is not None:
         change(members)
-    if signed:
-        noted["members"] = {
-            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            for name, data in members.items()
-        }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {"manifest.json": json.dumps({**noted, **manifest}), **members}.items():
@@ -458,7 +452,7 @@ def test_files_that_are_not_models_are_refused(path):
     refused(path, "not an evenhand model")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", "{}")
-    refused(path, "lacks 'model.json'")
+    refused(path, "and a model manifest.json, model.json, estimator.skops")
     path.unlink()
     with pytest.raises(InputError, match="no file"):
         eh.load(path)
@@ -473,7 +467,6 @@ def test_files_that_are_not_models_are_refused(path):
         ({"format_version": True}, "does not exist"),
         ({"model": "Popen"}, "not written by evenhand"),
         ({"versions": {"numpy": 1}}, "not written by evenhand"),
-        ({"members": {}}, "checksums of its members"),
     ],
 )
 def test_an_invalid_manifest_is_refused(saved, manifest, match):
@@ -506,7 +499,7 @@ def test_a_model_that_differs_from_its_manifest_is_refused(saved):
 @pytest.mark.parametrize("name", ["../evil.py", "/etc/evil", "more.json", "estimator.pkl", "C:\\evil"])
 def test_an_unknown_member_is_refused(saved, name):
     repacked(saved, lambda members: members.update({name: b"x"}))
-    refused(saved, "not part of a model")
+    refused(saved, "and a model manifest.json")
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(saved):

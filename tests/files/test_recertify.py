@@ -215,7 +215,7 @@ ALTERED = {
 
 @pytest.mark.parametrize(("change", "match"), ALTERED.items(), ids=[change.__name__ for change in ALTERED])
 def test_an_altered_model_is_not_confirmed(change, match, tmp_path):
-    """It is saved after the change, so its checksums are right."""
+    """It is saved after the change, so its checksum is right."""
     model = fitted()
     change(model)
     proof = proof_of(model, tmp_path)

@@ -17,7 +17,6 @@ from sklearn.base import clone
 import evenhand as eh
 from evenhand.auditing.result import Audit
 from evenhand.cli import table_files
-from evenhand.cli.options import Batches
 from evenhand.cli.output import print_note
 from evenhand.cli.table_rows import Part, TrainingFile, distinct_values
 from evenhand.data import batched_table
@@ -48,18 +47,18 @@ class Fitted:
 
 
 def fit_file(
-    file: TrainingFile, settings: dict[str, Any], batches: Batches, *, report: bool = False
+    file: TrainingFile, settings: dict[str, Any], max_samples: int, *, report: bool = False
 ) -> Fitted:
     """Fit a model to a file, read in batches if it is large, and audit it on held-out rows.
 
     For a report, so are decisions of a plain model, if the file is not large, and without requirement.
     """
     options = file.options
-    large = file.labels[1] > batches.max_samples
+    large = file.labels[1] > max_samples
     train, test = file.parts()
     for note in file.notes():
         print_note(f"evenhand: {note}")
-    model: Any = file.classifier(**settings).set_params(posteriors__max_samples=batches.max_samples)
+    model: Any = file.classifier(**settings).set_params(posteriors__max_samples=max_samples)
     features = [name for name in train.names if name not in (options.target, options.id)]
     train = train.select([*features, options.target])
     model.fit(train, options.target)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 from evenhand.cli.estimators import EstimatorName
 from evenhand.cli.exit_codes import FailOn
@@ -17,6 +19,16 @@ Bands = Annotated[tuple[str, ...], Parameter(negative="")]
 Aware = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")]
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
+
+
+def _whole_number(_: Any, tokens: Sequence[Token]) -> int:
+    """An integer as it is written; cyclopts by itself takes 2.7 for 3."""
+    if re.fullmatch(r"[+-]?\d+", tokens[0].value) is None:
+        raise ValueError(f"must be an integer, got {tokens[0].value}.")
+    return int(tokens[0].value)
+
+
+Integer = Annotated[int, Parameter(converter=_whole_number)]
 
 NotionName = Literal[
     "demographic-parity", "equal-opportunity", "predictive-equality", "accuracy-parity", "equalized-odds"
@@ -100,7 +112,7 @@ class Learning:
     """Share of the rows to test on if there is no --test file; by default 0.25."""
 
     estimator: EstimatorName = "trees"
-    """Classifier: boosted trees that need no preprocessing, logistic regression, xgboost or lightgbm."""
+    """Classifier: boosted trees that need no preprocessing, or logistic regression."""
 
     drop: Names = ()
     """Columns to leave out, separated by commas or by repeating the option."""
@@ -108,17 +120,8 @@ class Learning:
     id: str | None = None
     """Column that identifies rows: the key of randomised decisions, and not a feature."""
 
-    min_group_size: int = 0
+    min_group_size: Integer = 0
     """Pool groups with fewer rows to learn from."""
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Batches:
-    """How a large file is read."""
-
-    max_samples: int = 1_000_000
-    """Largest number of rows to learn from. A file with more is read in batches, and all rows are scored."""
 
 
 @Parameter(name="*")

@@ -73,10 +73,8 @@ def check_paths(inputs: Sequence[Path | None], outputs: Sequence[Path | None], *
 def check_output(path: Path, *, force: bool) -> None:
     """Raise an InputError for an output that exists already or cannot be written."""
     folder = path.resolve().parent
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: name a file in it.")
-    if path.exists() and not path.is_file():  # a device or a pipe, which a rename would replace
-        raise InputError(f"{path} is not a regular file: choose another name.")
+    if path.exists() and not path.is_file():  # a folder; or a device or a pipe, which a rename would replace
+        raise InputError(f"{path} is a folder or no regular file: choose another name.")
     if path.exists() and not force:
         raise InputError(f"{path} exists already: use --force to overwrite it.")
     if not folder.is_dir():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -17,16 +15,22 @@ from evenhand.cli.bands import Bands, read_bands
 from evenhand.cli.options import Learning, Required
 from evenhand.cli.table_files import columns_in, refuse_unknown
 from evenhand.cli.table_rows import TrainingFile, as_value, column_names, groups_of_files, scan_rows
-from evenhand.data.checks import near_names
 from evenhand.exceptions import InputError
-from evenhand.requirements.bounds import BOUNDED_RATES, COMPARED_RATES
 
 _EVERYWHERE = "in every group"
 
 
-def requirement(required: Required, table: Path | None = None) -> Any:
-    """The constraint that the options describe: notions and bounds together; None if nothing is required."""
-    parts = [*_notions(required, control_names(required, table)), *_bounds(required)]
+def requirement(
+    required: Required, table: Path | None = None, reference: Mapping[str, Any] | None = None
+) -> Any:
+    """The constraint that the options describe: notions and bounds together; None if nothing is required.
+
+    With `reference`, values of features as :func:`read_reference` finds them, notions are against that group.
+    """
+    if reference is not None and required.against == "groups":
+        raise InputError("pass --against groups or --reference, not both.")
+    against = required.against if reference is None else dict(reference)
+    parts = [*_notions(required, control_names(required, table), against), *_bounds(required)]
     return reduce(and_, parts) if parts else None
 
 
@@ -47,23 +51,11 @@ def read_reference(texts: Sequence[str], features: Sequence[str], rows: Any) -> 
     } or None
 
 
-def against_reference(constraint: Any, required: Required, reference: Mapping[str, Any] | None) -> Any:
-    """The requirement with its notions against a named group, if one is named."""
-    if constraint is None or reference is None:
-        return constraint
-    if required.against == "groups":
-        raise InputError("pass --against groups or --reference, not both.")
-    changed = deepcopy(constraint)
-    for notion in changed.notions:
-        notion.set_params(against=dict(reference))
-    return changed
-
-
-def in_file(constraint: Any, required: Required, learning: Learning, table: Path) -> tuple[Any, TrainingFile]:
+def in_file(required: Required, learning: Learning, table: Path) -> tuple[Any, TrainingFile]:
     """The requirement with the group that it compares with, and the file to learn from."""
     file = TrainingFile.find(table, learning, control_names(required, table))
     named = read_reference(required.reference, file.sensitive, scan_rows(table, file.sensitive, file.groups))
-    return against_reference(constraint, required, named), file
+    return requirement(required, table, named), file
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,7 @@ def control_names(required: Required, table: Path | None) -> list[str]:
     return names
 
 
-def _notions(required: Required, given: Sequence[str]) -> list[Any]:
+def _notions(required: Required, given: Sequence[str], against: Any) -> list[Any]:
     if required.difference is not None and required.ratio is not None:
         raise InputError("pass --difference or --ratio, not both.")
     if required.difference is None and required.ratio is None:
@@ -117,7 +109,7 @@ def _notions(required: Required, given: Sequence[str]) -> list[Any]:
             difference=required.difference,
             ratio=required.ratio,
             groups=required.groups,
-            against=required.against,
+            against=against,
             given=list(given) or None,
         )
         for name in dict.fromkeys(required.notion)
@@ -137,13 +129,8 @@ def _bounds(required: Required) -> list[Any]:
         for text in texts:
             name, number, everywhere = _read_bound(option, text)
             scope = required.groups if everywhere else "population"
-            rate = _rate(name, option, BOUNDED_RATES)
-            found.append(eh.RateBound(rate, **{side: number}, groups=scope))
-    found += [
-        eh.NoWorse(_rate(name, "--no-worse", COMPARED_RATES), groups=required.groups)
-        for name in required.no_worse
-    ]
-    return found
+            found.append(eh.RateBound(name, **{side: number}, groups=scope))
+    return found + [eh.NoWorse(name, groups=required.groups) for name in required.no_worse]
 
 
 def _read_bound(option: str, text: str) -> tuple[str, float, bool]:
@@ -160,12 +147,3 @@ def _read_bound(option: str, text: str) -> tuple[str, float, bool]:
             f"'true-positive rate=0.6 {_EVERYWHERE}', got {text!r}."
         )
     return name.strip(), value, bool(where)
-
-
-def _rate(name: str, option: str, known: Sequence[str]) -> str:
-    """The library's name of a rate, however its words are joined."""
-    words = re.sub(r"[\s_-]+", " ", name.strip().lower())
-    for rate in known:
-        if words == rate.replace("-", " "):
-            return rate
-    raise InputError(f"{option} does not take the rate {name!r}. {near_names(name, known, 'It can be')}")

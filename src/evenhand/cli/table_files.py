@@ -9,14 +9,14 @@ import gzip
 import io
 import itertools
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 import polars as pl
 from narwhals.exceptions import NarwhalsError
-from polars.io.plugins import register_io_source
 
 from evenhand._atomic import written_at_once
 from evenhand.cli.bands import AS_THEY_ARE, GroupColumns
@@ -125,48 +125,35 @@ def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = Tru
     int
         Number of rows written.
     """
-    write = _write_parquet if is_parquet(path) else _write_csv
     try:
         with written_at_once(path) as unfinished:
-            return write(unfinished, pieces, safe=safe)
+            if is_parquet(path):
+                return _write_parquet(unfinished, pieces)
+            return _write_csv(unfinished, map(_without_formulas, pieces) if safe else pieces)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{path.name} cannot be written: {_first_line(error)}") from None
 
 
-def _write_csv(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int:
+def _write_csv(path: Path, pieces: Iterable[pl.DataFrame]) -> int:
     count = 0
     with path.open("wb") as file:
         for k, piece in enumerate(pieces):
-            text = (_without_formulas(piece) if safe else piece).write_csv(include_header=k == 0)
+            text = piece.write_csv(include_header=k == 0)
             file.write(text.encode())  # by Python, because some versions of polars are silent on a full disk
             count += piece.height
     return count
 
 
-def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int:  # noqa: ARG001
-    """Hand pieces to polars one by one: only a few are in memory at a time."""
-    rest = iter(pieces)
-    first = next(rest, pl.DataFrame())
-    count, failed = 0, None
-
-    def source(*_: Any) -> Iterator[pl.DataFrame]:
-        nonlocal count, failed
-        try:
-            for piece in itertools.chain([first], rest):
-                count += piece.height
-                yield piece
-        except Exception as error:
-            failed = error
-            raise
-
-    try:
+def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame]) -> int:
+    """Write each piece to a file of its own, then copy these into one: few are in memory at a time."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
+        written: list[Path] = []
+        for piece in pieces:
+            written.append(Path(folder) / f"{len(written)}.parquet")
+            piece.write_parquet(written[-1])
         with path.open("wb") as file:  # by its name, a thread of polars could make it again after an error
-            register_io_source(source, schema=first.schema).sink_parquet(file)
-    except pl.exceptions.PolarsError:
-        if failed is not None:  # polars wraps it in an error of its own
-            raise failed from None
-        raise
-    return count
+            pl.scan_parquet(written, glob=False).sink_parquet(file)
+    return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
 
 
 def refuse_unknown(path: Path, names: Sequence[str], columns: Sequence[str]) -> None:

@@ -87,14 +87,13 @@ class TrainingFile:
         dropped = column_names(options.drop, columns, "--drop") if options.drop else []
         key = [] if options.id is None else [options.id]
         used = {"--target": [options.target], "--sensitive": sensitive, "--id": key, "--drop": dropped}
-        option_of: dict[str, str] = {}
-        for option, names in used.items():
-            for name in names:
-                if name in option_of:
-                    raise InputError(f"{name!r} is both {option_of[name]} and {option}.")
-            option_of |= dict.fromkeys(names, option)
-        refuse_unknown(path, list(option_of), columns)
-        index = [name for name in index_columns(path) if name not in option_of]
+        named = [name for names in used.values() for name in names]
+        for name in named:
+            if named.count(name) > 1:
+                both = " and ".join(option for option, names in used.items() if name in names)
+                raise InputError(f"{name!r} is both {both}.")
+        refuse_unknown(path, named, columns)
+        index = [name for name in index_columns(path) if name not in named]
         names = [name for name in columns if name not in (*dropped, *index)]
         files = [path]
         if options.test is not None:
@@ -306,17 +305,7 @@ def positive_label(rows: Any, positive: str | None, label: str | None, decision:
 
 
 def _default_positive(rows: Any, name: str) -> Any:
-    """The one of two decisions that sorts last; None for 0 and 1 and for probabilities."""
+    """The one of two decisions that sorts last; None for 0 and 1, probabilities, and more than two values."""
     dtype = rows.collect_schema()[name]
-    if dtype.is_float() or dtype.is_nested():
-        return None
-    values = distinct_values(rows, name).to_list()
-    if all(value in (0, 1) for value in values):
-        return None
-    if len(values) == 2:
-        return values[1]
-    shown = ", ".join(map(repr, values[:5])) + (", ..." if len(values) > 5 else "")
-    if len(values) == 1:
-        raise InputError(f"{name!r} holds only {shown}: name the positive label with --positive.")
-    number = len(values) if len(values) <= MAX_CLASSES else f"more than {MAX_CLASSES}"
-    raise InputError(f"{name!r} has {number} values ({shown}); a decision has two.")
+    values = [] if dtype.is_float() or dtype.is_nested() else distinct_values(rows, name).to_list()
+    return values[1] if len(values) == 2 and set(values) != {0, 1} else None

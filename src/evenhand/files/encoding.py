@@ -16,60 +16,50 @@ from typing import Any
 import numpy as np
 
 from evenhand.data.fingerprint import Fingerprint
-from evenhand.estimators.access import AttributeAccess
+from evenhand.estimators import access, fair_training, imputed, proxy_groups, settings, trained_models
 from evenhand.estimators.base import FairClassifier
-from evenhand.estimators.fair_training import TrainingCertificate
-from evenhand.estimators.imputed import ImputedRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.estimators.proxy_groups import ProxyAccess
-from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee
-from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
 from evenhand.exceptions import InputError, UntrustedFileError
-from evenhand.groups.groups import POOLED, GroupName, Groups
-from evenhand.groups.proxy import Proxy
-from evenhand.guarantee.forecast import ActionForecast, Forecast
-from evenhand.guarantee.group_tests import GroupTest
-from evenhand.guarantee.guarantee import GuaranteeResult
-from evenhand.guarantee.ranks import Ranks
+from evenhand.groups import groups, proxy
+from evenhand.groups.groups import POOLED, GroupName
+from evenhand.guarantee import forecast, group_tests, guarantee, ranks
 from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.rule_format import of_actions
-from evenhand.posteriors import models
-from evenhand.posteriors.calibration import (
-    CellCalibrator,
-    GroupCalibrator,
-    LabelSoftmax,
-    Sigmoid,
-    Softmax,
+from evenhand.posteriors import calibration, chain, learner, models, table_encoder
+from evenhand.requirements import (
+    action_rates,
+    actions,
+    bounds,
+    constraints,
+    measurement,
+    notions,
+    rates,
+    requirement,
+    statistic,
 )
-from evenhand.posteriors.chain import FeatureChain
-from evenhand.posteriors.learner import Learner
-from evenhand.posteriors.table_encoder import Preparation, TableEncoder
-from evenhand.requirements.action_rates import ActionRates
-from evenhand.requirements.actions import Actions, Costs
-from evenhand.requirements.bounds import NoWorse, RateBound
-from evenhand.requirements.constraints import ByName, ConstraintName, LinearConstraints
-from evenhand.requirements.measurement import BoundMeasurement, Measurement
-from evenhand.requirements.notions import NOTIONS
+from evenhand.requirements.constraints import ByName, ConstraintName
 from evenhand.requirements.parameters import Parameters
-from evenhand.requirements.rates import CellRates
-from evenhand.requirements.requirement import AllOf, WithMargins
-from evenhand.requirements.statistic import Statistic
 from evenhand.solver.certificate import Certificate
 
 MODELS: dict[str, type[FairClassifier]] = {
     kind.__name__: kind for kind in (FairPostprocessor, FairInprocessor)
 }
 _CLASSES: tuple[type[Any], ...] = (
+    *notions.NOTIONS,
     *(models.Averaged, models.Calibrated, models.Encoded, models.GroupByFeature, models.Joint),
     *(models.KnownGroup, models.LabelAndProxy, models.LabelThenGroup, models.Product, models.Restricted),
-    *(FeatureChain, Learner, Preparation, TableEncoder, CellCalibrator, GroupCalibrator, Sigmoid, Softmax),
-    *(LabelSoftmax, ActionRates, Actions, Costs, ActionForecast),
-    *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins, LinearConstraints, ConstraintName),
-    *(CellRates, Certificate, Fingerprint, GroupName, GroupTest, Groups, BoundMeasurement, Measurement),
-    *(Forecast, GuaranteeResult, Ranks, AttributeAccess, ImputedRows, Proxy, ProxyAccess),
-    *(ClassifierMixture, GroupThresholds, TrainingCertificate, CrossFit, GroupPolicy, Guarantee),
+    *(calibration.CellCalibrator, calibration.GroupCalibrator, calibration.LabelSoftmax, calibration.Sigmoid),
+    *(calibration.Softmax, chain.FeatureChain, learner.Learner, table_encoder.Preparation),
+    *(table_encoder.TableEncoder, bounds.RateBound, bounds.NoWorse, statistic.Statistic),
+    *(requirement.AllOf, requirement.WithMargins, constraints.LinearConstraints, ConstraintName),
+    *(measurement.BoundMeasurement, measurement.Measurement, rates.CellRates, action_rates.ActionRates),
+    *(actions.Actions, actions.Costs, groups.Groups, GroupName, proxy.Proxy, Certificate, Fingerprint),
+    *(forecast.ActionForecast, forecast.Forecast, group_tests.GroupTest, guarantee.GuaranteeResult),
+    *(ranks.Ranks, access.AttributeAccess, imputed.ImputedRows, proxy_groups.ProxyAccess),
+    *(trained_models.ClassifierMixture, trained_models.GroupThresholds, fair_training.TrainingCertificate),
+    *(settings.CrossFit, settings.GroupPolicy, settings.Guarantee),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
 _ELSEWHERE = {"_file", "_source"}

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from evenhand.data.columns import blocks
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName, Groups
+from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.minimax import WORST_GROUP
 from evenhand.optimum.nearest import distance, named_distance, slack_of
 from evenhand.optimum.rule import Rule
-from evenhand.posteriors.posteriors import Posteriors
 from evenhand.requirements.action_rates import ActionRates
 from evenhand.requirements.actions import Actions, on_actions
 from evenhand.requirements.bounds import needs_reference, with_reference
@@ -26,11 +26,8 @@ from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate
 
 Floats = NDArray[np.float64]
-Part = tuple[Posteriors, Floats | None]
-"""Posteriors of some rows, and their weights."""
-
-_ROUNDING = 1e-9
-"""Magnitude of H below which its sign may be rounding."""
+Part = tuple[Any, Floats | None]
+"""Posteriors of some rows, an array where there are several actions, and their weights."""
 
 _NEGLIGIBLE = 1e-12
 """Mass below which a cell counts as empty, as in `solve`."""
@@ -62,19 +59,19 @@ class Mixture:
         """That of a fitted model; None if it minimises something else."""
         return cls(model.group_weights_, model.rule_multipliers_) if model.objective == "minimax" else None
 
-    def prices(self, prices: Floats, sizes: Floats, groups: Groups) -> tuple[Floats, Floats]:
-        """Prices of errors by which the bound follows, and those by which the rule does.
+    def costs(self, costs: Floats, sizes: Floats, groups: Groups) -> tuple[Floats, Floats]:
+        """Costs by which the bound follows, and those by which the rule does.
 
         Parameters
         ----------
-        prices : array, shape (M, 2)
+        costs : array, shape (M, L, K)
         sizes : array, shape (M,)
             P(S=m).
         groups : Groups
 
         Returns
         -------
-        of_bound, of_rule : arrays, shape (M, 2)
+        of_bound, of_rule : arrays, shape (M, L, K)
         """
         names, members = (family := groups.members()).names, family.matrix.astype(np.float64)
         mu = np.array([self.weights.get(name, 0.0) for name in names])
@@ -87,7 +84,8 @@ class Mixture:
         sizes = members @ sizes
         per_size = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
         of_cells = members.T @ np.column_stack([mu / mu.sum() * per_size, kappa * per_size])
-        return prices * of_cells[:, :1], prices * (1 + kappa.sum() - of_cells[:, 1:])
+        of_bound, of_rule = of_cells.T[..., None, None]
+        return costs * of_bound, costs * (1 + kappa.sum() - of_rule)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,25 +136,27 @@ def recompute(
     groups: Groups,
     constraint: Constraint,
     *,
-    prices: Floats,
+    costs: Floats,
     multipliers: Mapping[ConstraintName, float],
-    rule: Rule | None,
-    shipped: Rule | None = None,
+    rule: Rule | ActionRule | None,
+    shipped: Rule | ActionRule | None = None,
+    actions: Actions | None = None,
     mixture: Mixture | None = None,
     nearness: Nearness | None = None,
-) -> tuple[Certificate, Floats, Certificate]:
-    """The certificate of a rule, the table W of the multipliers, and the slack due to ties.
+) -> tuple[Certificate, Floats]:
+    """The certificate of a rule, and the table W of the multipliers.
 
-    The slack is by how much rows with H = 0 could change the certificate if `rule` is None.
-
-    With p the posteriors, w the weights, f the selection (1[<W, p> > 0] without a rule), and the requirement
+    With p the posteriors, w the weights, f_a the probability of action a, r the costs, and the requirement
     lo <= C rho + B t + k <= hi for some t in [0, 1]:
 
-        masses = sum of w p,  s = sum of w f p,  rho = s / masses
-        W      = (-price of a false positive, price of a false negative) + C^T lambda / masses
-        risk   = <false positive prices, s[:, 0]> + <false negative prices, masses[:, 1] - s[:, 1]>
-        bound  = <false negative prices, masses[:, 1]> - sum of w max(0, <W, p>) - sum of max(0, B^T lambda)
+        masses = sum of w p,  s_a = sum of w f_a p,  rho = s / masses
+        W      = -r + C^T lambda / masses
+        cost   = <r, s>
+        bound  = - sum of w max over a of <W_a, p> - sum of max(0, B^T lambda)
                  + sum of lambda (lo - k where lambda > 0, hi - k where lambda < 0)
+
+    Of two decisions, C is about the second. Without a rule, f is 1 for the first action whose <W_a, p> is
+    largest.
 
     With weights mu of the groups, the largest risk of a group is at least the mean of their risks under mu.
     That is the risk if prices are multiplied by mu / P(S=m), so the bound follows with these prices. The rule
@@ -168,10 +168,13 @@ def recompute(
         All rows, a part at a time; asked for two or three times.
     groups : Groups
     constraint : Constraint
-    prices : array, shape (M, 2)
+    costs : array, shape (M, L, K)
+        What each action costs in each cell.
     multipliers : mapping
-    rule, shipped : Rule or None
+    rule, shipped : Rule, ActionRule or None
         The rule of the optimum, and the one that is shipped.
+    actions : Actions, default=None
+        If there are several; by default the decisions are 0 and 1.
     mixture : Mixture, default=None
         If the largest risk of a group was minimised.
     nearness : Nearness, default=None
@@ -182,136 +185,86 @@ def recompute(
 
     Returns
     -------
-    certificate, W, slack
+    certificate
+    W : array, shape (M, 2) of two decisions, and (M, L, K) of several actions
     """
-    M = len(prices)
-    masses, total = np.zeros((M, 2)), 0.0
-    for _, p, w in _blocks(parts()):
-        masses += np.tensordot(w, p, axes=1)
-        total += float(w.sum())
-    masses /= total
+    total = sum(float(w.sum()) for _, _, w in _blocks(parts()))
+    masses: Floats = np.sum([np.tensordot(w, p, axes=1) for _, p, w in _blocks(parts())], axis=0) / total
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
+    held = masses[..., None] > 0
+
+    def rates(s: Floats) -> Any:
+        if actions is not None:
+            return ActionRates(groups, actions, masses, s)
+        return CellRates(groups, masses, np.minimum(s[..., 1], masses))
+
+    if actions is not None:
+        constraint = on_actions(constraint, actions)
     if needs_reference(constraint):
-        best = _unconstrained(parts(), prices) / total
-        constraint = with_reference(constraint, CellRates(groups, masses, np.minimum(best, masses)))
-    asked = constraint if nearness is None else constraint & nearness.attained
-    linear = asked.linear(masses, groups)
+        chosen = np.zeros_like(costs)
+        for _, p, w in _blocks(parts()):
+            chosen += _sums(p, w / total, _best(-np.tensordot(p, costs, axes=2)))
+        constraint = with_reference(constraint, rates(chosen))
+    linear = (constraint if nearness is None else constraint & nearness.attained).linear(masses, groups)
     lam = np.array([multipliers[name] for name in linear.names])
-    C = np.divide(linear.C, masses, out=np.zeros_like(linear.C), where=masses > 0)
-    sizes, of_bound, of_rule, ruling, proof = masses.sum(axis=1), prices, prices, lam, linear
+    sizes, of_bound, of_rule, ruling, proof = masses.sum(axis=1), costs, costs, lam, linear
     if nearness is not None:
-        ruling, of_bound = np.array([nearness.rule_multipliers[name] for name in linear.names]), 0.0 * prices
+        ruling, of_bound = np.array([nearness.rule_multipliers[name] for name in linear.names]), 0.0 * costs
         proof = (
             constraint & nearness.objective.with_slack(max(nearness.goal, nearness.bound - _LESS))
         ).linear(masses, groups)
     if mixture is not None:
-        of_bound, of_rule = mixture.prices(prices, sizes, groups)
+        of_bound, of_rule = mixture.costs(costs, sizes, groups)
         ruling = np.array([mixture.rule_multipliers[name] for name in linear.names])
-    C_bound = np.divide(proof.C, masses, out=np.zeros_like(proof.C), where=masses > 0)
-    V = of_bound * [-1.0, 1.0] + np.tensordot(lam, C_bound, axes=1)
-    W = of_rule * [-1.0, 1.0] + np.tensordot(ruling, C, axes=1)
 
-    s, s_shipped, positive_part, tied = np.zeros((M, 2)), np.zeros((M, 2)), 0.0, 0.0
+    def table(costs: Floats, lam: Floats, linear: LinearConstraints) -> Floats:
+        C = linear.C if actions is not None else np.stack([0.0 * linear.C, linear.C], axis=-1)
+        return np.tensordot(lam, np.divide(C, masses[..., None], out=0.0 * C, where=held), axes=1) - costs
+
+    V, W = table(of_bound, lam, proof), table(of_rule, ruling, linear)
+    s, s_shipped, best = np.zeros_like(costs), np.zeros_like(costs), 0.0
     for posteriors, p, weights in _blocks(parts()):
         w = weights / total
-        H = np.tensordot(p, W, axes=2)
-        f = H > 0 if rule is None else rule.selection(posteriors)
-        s += np.tensordot(w * f, p, axes=1)
+        best += float(w @ np.tensordot(p, V, axes=2).max(axis=1))
+        f = _best(np.tensordot(p, W, axes=2)) if rule is None else _chances(rule, posteriors)
+        s += _sums(p, w, f)
         if shipped is not None:
-            s_shipped += np.tensordot(w * shipped.selection(posteriors), p, axes=1)
-        positive_part += float(w @ np.maximum(np.tensordot(p, V, axes=2), 0.0))
-        tied += float(w @ (np.abs(H) <= _ROUNDING)) if rule is None else 0.0
+            s_shipped += _sums(p, w, _chances(shipped, posteriors))
 
     def attained(s: Floats) -> tuple[float, float]:
-        rho = np.divide(s, masses, out=np.zeros_like(s), where=masses > 0)
+        rho = np.divide(s, masses[..., None], out=np.zeros_like(s), where=held)
+        violation = float(linear.violation(rho if actions is not None else rho[..., 1]))
         if nearness is not None:
-            return nearness.reached(CellRates(groups, masses, s)), float(linear.violation(rho))
-        errors = prices[:, 0] * s[:, 0] + prices[:, 1] * (masses[:, 1] - s[:, 1])
+            return nearness.reached(rates(s)), violation
+        paid = (costs * s).sum(axis=(1, 2))
         if mixture is None:
-            return float(errors.sum()), float(linear.violation(rho))
-        costs, people = (groups.members().matrix @ part for part in (errors, sizes))
-        return float((costs[people > 0] / people[people > 0]).max()), float(linear.violation(rho))
+            return float(paid.sum()), violation
+        paid, people = (groups.members().matrix @ part for part in (paid, sizes))
+        return float((paid[people > 0] / people[people > 0]).max()), violation
 
-    bound = float(of_bound[:, 1] @ masses[:, 1]) - positive_part + _paid(proof, lam)
-    slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
-    minimised = "risk" if mixture is None else WORST_GROUP
+    bound, minimised = _paid(proof, lam) - best, "risk" if mixture is None else WORST_GROUP
     if nearness is not None:
         bound, minimised = nearness.proven(bound), named_distance(nearness.objective)
     objective, violation = attained(s)
     of_shipped = (None, None) if shipped is None else attained(s_shipped)
-    return Certificate(objective, bound, violation, minimised, *of_shipped), W, slack
+    found = Certificate(objective, bound, violation, minimised, *of_shipped)
+    return found, W if actions is not None else W[..., 1] - W[..., 0]
 
 
-def recompute_actions(
-    parts: Callable[[], Iterable[tuple[Any, Floats | None]]],
-    groups: Groups,
-    constraint: Constraint,
-    *,
-    actions: Actions,
-    multipliers: Mapping[ConstraintName, float],
-    rule: Any,
-    shipped: Any,
-) -> tuple[Certificate, Floats, Certificate]:
-    """The certificate of a rule for several actions, and the table W of the multipliers.
+def _best(values: Floats) -> Floats:
+    """1 for the first of the largest values in each row."""
+    return np.asarray(np.eye(values.shape[1])[values.argmax(axis=1)])
 
-    With p the posteriors, w the weights, f_a the probability of action a, r the costs, and the requirement
-    lo <= C rho + B t + k <= hi for some t in [0, 1]:
 
-        masses = sum of w p,  s_a = sum of w f_a p,  rho = s / masses
-        W      = -r + C^T lambda / masses
-        cost   = <r, s>
-        bound  = - sum of w max over a of <W_a, p> - sum of max(0, B^T lambda)
-                 + sum of lambda (lo - k where lambda > 0, hi - k where lambda < 0)
+def _chances(rule: Rule | ActionRule, posteriors: Any) -> Floats:
+    """Probability of each action for each row."""
+    f = rule.selection(posteriors)
+    return f if f.ndim == 2 else np.column_stack([1 - f, f])
 
-    Parameters
-    ----------
-    parts : function
-        Posteriors of shape (n, M, L) and weights of some rows at a time; asked for twice.
-    groups : Groups
-    constraint : Constraint
-    actions : Actions
-    multipliers : mapping
-    rule, shipped : ActionRule
-        The rule of the optimum, and the one that is shipped.
 
-    Returns
-    -------
-    certificate, W, slack
-    """
-
-    def rows() -> Iterator[tuple[Floats, Floats]]:
-        for p, w in parts():
-            for where in blocks(len(p)):
-                yield p[where], np.ones(len(p[where])) if w is None else w[where]
-
-    total = sum(float(w.sum()) for _, w in rows())
-    masses: Floats = np.sum([np.tensordot(w, p, axes=1) for p, w in rows()], axis=0) / total
-    masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
-    asked = on_actions(constraint, actions)
-    if needs_reference(asked):
-        chosen = np.zeros((*masses.shape, len(actions.names)))
-        for p, w in rows():
-            cheapest = (p.sum(axis=1) @ actions.costs).argmin(axis=1)
-            for a in range(len(actions.names)):
-                chosen[..., a] += np.tensordot(w * (cheapest == a), p, axes=1) / total
-        asked = with_reference(asked, ActionRates(groups, actions, masses, chosen))
-    linear = asked.linear(masses, groups)
-    lam = np.array([multipliers[name] for name in linear.names])
-    held = masses[..., None] > 0
-    W = np.tensordot(lam, np.divide(linear.C, masses[..., None], out=0.0 * linear.C, where=held), axes=1)
-    W = W - actions.costs
-    best, sums = 0.0, np.zeros((2, *W.shape))
-    for p, weights in rows():
-        w = weights / total
-        best += float(w @ np.einsum("nmy,mya->na", p, W).max(axis=1))
-        for k, one in enumerate((rule, shipped)):
-            sums[k] += np.einsum("n,na,nmy->mya", w, one.selection(p), p, optimize=True)
-    bound = _paid(linear, lam) - best
-    costs = [float((actions.costs * s).sum()) for s in sums]
-    rho = np.divide(sums, masses[..., None], out=0.0 * sums, where=held)
-    broken = [float(linear.violation(one)) for one in rho]
-    found = Certificate(costs[0], bound, broken[0], shipped_objective=costs[1], shipped_violation=broken[1])
-    return found, W, Certificate(0.0, 0.0, 0.0)
+def _sums(p: Floats, w: Floats, f: Floats) -> Floats:
+    """Sum of w f p over rows, shape (M, L, K)."""
+    return np.asarray(np.tensordot(p, w[:, None] * f, axes=(0, 0)))
 
 
 def _paid(linear: LinearConstraints, lam: Floats) -> float:
@@ -323,18 +276,11 @@ def _paid(linear: LinearConstraints, lam: Floats) -> float:
     return float(value)
 
 
-def _unconstrained(parts: Iterable[Part], prices: Floats) -> Floats:
-    """Sum of w f p of the best rule without a requirement."""
-    gain, best = prices * [-1.0, 1.0], np.zeros_like(prices)
-    for _, p, w in _blocks(parts):
-        best += np.tensordot(w * (np.tensordot(p, gain, axes=2) > 0), p, axes=1)
-    return best
-
-
-def _blocks(parts: Iterable[Part]) -> Iterator[tuple[Posteriors, Floats, Floats]]:
-    """Some rows at a time: posteriors as they are, of shape (k, M, 2), and weights."""
+def _blocks(parts: Iterable[Part]) -> Iterator[tuple[Any, Floats, Floats]]:
+    """Some rows at a time: posteriors as they are, as an array of shape (k, M, L), and weights."""
     for posteriors, weights in parts:
         for where in blocks(len(posteriors)):
-            own = posteriors.take(where)
+            whole = isinstance(posteriors, np.ndarray)  # of several actions
+            own = posteriors[where] if whole else posteriors.take(where)
             w = np.ones(len(own)) if weights is None else np.asarray(weights[where], dtype=np.float64)
-            yield own, own.dense(), w
+            yield own, own if whole else own.dense(), w

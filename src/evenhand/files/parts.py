@@ -19,8 +19,8 @@ from typing import Any
 
 from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError, reason
 from evenhand.files.hardening.allowlist import allowed_types
-from evenhand.files.hardening.indices import check_indices
-from evenhand.files.hardening.inspection import RefusedParameterError, inspect_parts, nodes
+from evenhand.files.hardening.inspection import inspect_parts, nodes
+from evenhand.files.hardening.trees import check_indices
 from evenhand.posteriors.tabular import TabularClassifier
 
 _OLDEST_SKOPS = (0, 15)
@@ -52,12 +52,10 @@ def dump_parts(parts: list[Any], trusted: Collection[str] = ()) -> tuple[bytes, 
         data: bytes = _with_stable_names(skops.dumps(parts))
         packages, needed = inspect_parts(data, trusted=trusted)
         check_indices(parts)
-    except RefusedParameterError as error:
-        raise InputError(f"this model cannot be saved: {error} Change it and fit again.") from None
     except UntrustedFileError as error:
         raise InputError(
-            f"this model cannot be saved: {error} Otherwise choose another classifier, or save only the rule "
-            "with rule_.to_json()."
+            f"this model cannot be saved: {error} Otherwise change it or choose another classifier, and fit "
+            "again; or save only the rule with rule_.to_json()."
         ) from None
     except Exception as error:
         raise InputError(f"this model cannot be saved: {reason(error)}") from error

@@ -28,7 +28,6 @@ from evenhand.files.encoding import MODELS, decode_model, encode_model
 from evenhand.files.hardening.inspection import inspect_parts, nodes
 from evenhand.files.parts import dump_parts, load_parts
 from evenhand.files.recertify import Proof, prove
-from evenhand.solver.certificate import Certificate
 
 __all__ = ["FileReport", "Source", "load", "save", "verify"]
 
@@ -181,13 +180,11 @@ def verify(
     _warn_about(path, differences)
     return FileReport(
         ok=True,
-        format_version=manifest["format_version"],
         model=manifest["model"],
         requirement=manifest["requirement"],
         guarantee=manifest.get("guarantee"),
         versions=manifest["versions"],
         differences=differences,
-        members={name: len(content) for name, content in members.items()},
         source=read_source(manifest.get("source")),
         proof=None
         if model is None or data is None
@@ -228,14 +225,9 @@ def _described(model: FairClassifier) -> dict[str, Any]:
         "classes": [str(label) for label in labels],
         "positive": str(model.classes_[labels.index(model.pos_label_)] if len(labels) == 2 else None),
         "groups": [str(name) for name in model.groups_.names],
-        "certificate": certificate and _numbers(certificate),
+        "certificate": repr(certificate),
         "guarantee": None if guarantee is None else str(guarantee),
     }
-
-
-def _numbers(certificate: Certificate) -> dict[str, str]:
-    found = {name: repr(float(getattr(certificate, name))) for name in ("objective", "bound", "violation")}
-    return found if certificate.minimised == "risk" else {**found, "minimised": certificate.minimised}
 
 
 def _installed() -> dict[str, str]:
@@ -250,9 +242,7 @@ def _installed() -> dict[str, str]:
 def _refuse_existing(path: Path, *, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         raise InputError(f"{str(path)!r} already exists; choose another name or pass overwrite=True.")
-    if path.is_dir():
-        raise InputError(f"{str(path)!r} is a folder; pass the name of a file.")
-    if path.exists() and not path.is_file():  # a device: renaming would replace it
+    if path.exists() and not path.is_file():  # a folder, or a device: renaming would replace it
         raise InputError(f"{str(path)!r} is not a file that can be written; choose another name.")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {str(path.parent)!r}; make it first.")
@@ -371,7 +361,6 @@ class FileReport:
         Whether it is complete, unaltered, in a readable format, and holds only allowed types.
     problem : str or None
         What is wrong, if it is not ok.
-    format_version : int or None
     model : str or None
         Class of the model.
     requirement, guarantee : str or None
@@ -380,8 +369,6 @@ class FileReport:
         Versions of the packages that wrote it.
     differences : dict
         By package, the version in the file and the installed one (None if missing), where they differ.
-    members : dict
-        Size of each member in bytes.
     source : Source or None
         The data file, as noted by ``evenhand fit``.
     proof : Proof or None
@@ -390,13 +377,11 @@ class FileReport:
 
     ok: bool
     problem: str | None = None
-    format_version: int | None = None
     model: str | None = None
     requirement: str | None = None
     guarantee: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
     differences: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    members: dict[str, int] = field(default_factory=dict)
     source: Source | None = None
     proof: Proof | None = None
 

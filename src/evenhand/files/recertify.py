@@ -25,7 +25,7 @@ from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.files.formulas import Mixture, Nearness, Part, recompute, recompute_actions
+from evenhand.files.formulas import Mixture, Nearness, Part, recompute
 from evenhand.files.guarantee_check import compare_guarantee, deployed_posteriors, with_ranks
 from evenhand.optimum.action_problem import ActionsProblem
 from evenhand.optimum.action_rule import ActionRule
@@ -33,6 +33,7 @@ from evenhand.optimum.nearest import slack_of
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
+from evenhand.requirements.actions import Actions
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate, small
@@ -264,32 +265,32 @@ def _compare(
     problems : list of str
     """
     several = problem.actions if isinstance(problem, ActionsProblem) else None
-    prices = prices_of(model.cost, model.compared_) if several is None else several.costs
-    near = TOLERANCE * max(1.0, float(prices.max()))
+    costs = _costs(model, several)
+    dearest = float(costs.max())
+    near = TOLERANCE * max(1.0, dearest)
     rule = model.solved_rule_ if isinstance(model, FairPostprocessor) else None
-    more: dict[str, Any] = {"actions": several}
-    compute: Any = recompute if several is None else recompute_actions
     try:
-        if several is None:
-            more = {"prices": prices, "mixture": Mixture.of(model), "nearness": Nearness.of(model)}
-        found, W, slack = compute(
+        found, W = recompute(
             parts,
             model.compared_,
             _certified(model),
             multipliers=model.multipliers_,
             rule=rule,
             shipped=None if rule is None else model.rule_,
-            **more,
+            costs=costs,
+            actions=several,
+            mixture=Mixture.of(model),
+            nearness=Nearness.of(model),
         )
     except (AttributeError, InputError, KeyError, TypeError):
         return None, ["the groups or multipliers do not belong to these rows"]
-    problems = []
+    problems, borderline = [], {}
     if trained is not None:  # the stored multipliers give the bound, training again the rest
         certificate = trained.certificate
         found = replace(certificate, bound=found.bound)
         C = problem.linear_constraints.C
         flipped = _BORDERLINE * max(1.0, float(np.abs(C).max(initial=0.0)))
-        slack = replace(slack, objective=_BORDERLINE * float(prices.max()), violation=flipped)
+        borderline = {"objective": _BORDERLINE * dearest, "violation": flipped}
         here, there = (one.selection(examples.X) for one in (trained.chosen.model, model.learner_))
         if not np.abs(here - there).mean() <= _BORDERLINE:
             problems.append("the classifier is not the one that is trained on these rows")
@@ -301,7 +302,7 @@ def _compare(
     shipped = () if rule is None else _SHIPPED
     for name, word in (("objective", found.minimised), *_PROVEN, *shipped):
         then, now = (getattr(one, name) for one in (model.certificate_, found))
-        if then is None or not abs(now - then) <= near + (getattr(slack, name) or 0.0):
+        if then is None or not abs(now - then) <= near + borderline.get(name, 0.0):
             known = "missing" if then is None else f"{then:.7g}"
             problems.append(f"the {word} is {now:.7g} here and {known} in the model")
     if isinstance(model.objective, Notion) and abs(slack_of(model.nearest_) - found.objective) > 10 * near:
@@ -314,6 +315,13 @@ def _compare(
         if not np.abs(decided - expected).mean() <= near:
             problems.append("the decisions on these rows do not follow from the rule")
     return found, problems
+
+
+def _costs(model: FairClassifier, actions: Actions | None) -> Any:
+    """What each action costs in each cell, shape (M, L, K); of two decisions, the prices of both errors."""
+    if actions is not None:
+        return np.broadcast_to(actions.costs, (len(model.compared_), *actions.costs.shape))
+    return np.einsum("my,ya->mya", prices_of(model.cost, model.compared_), 1 - np.eye(2))
 
 
 def _as_fitted(model: FairClassifier, X: Any, y: Any, sample_weight: Any) -> tuple[Any, str | None]:

@@ -58,7 +58,7 @@ def alternatives(
     drop
         Columns that new models do not see.
     estimator
-        What is trained: boosted trees, logistic regression, xgboost or lightgbm.
+        What is trained: boosted trees or logistic regression.
     margin
         By how much a comparable model may be less accurate.
     confidence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import evenhand as eh
 from evenhand.cli.exit_codes import exit_code, requested
 from evenhand.cli.messages import audit_parameters, in_options
-from evenhand.cli.options import Bands, BiasAudit, Gate, Names, Required, RunOptions
+from evenhand.cli.options import Bands, BiasAudit, Gate, Integer, Names, Required, RunOptions
 from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
@@ -31,7 +31,7 @@ def audit(
     positive: str | None = None,
     required: Required = Required(),
     confidence: float = 0.95,
-    min_count: int = 0,
+    min_count: Integer = 0,
     threshold: float | Literal["median"] | None = None,
     tables: BiasAudit = BiasAudit(),
     gate: Gate = Gate(),
@@ -76,7 +76,7 @@ def audit(
         HTML file for the report.
     """
     from evenhand.cli.junit import write_junit  # noqa: PLC0415  (start-up time)
-    from evenhand.cli.required import against_reference, read_groups, requirement  # noqa: PLC0415
+    from evenhand.cli.required import read_groups, requirement  # noqa: PLC0415
     from evenhand.cli.table_files import reading  # noqa: PLC0415
     from evenhand.cli.table_rows import positive_label  # noqa: PLC0415
 
@@ -95,6 +95,8 @@ def audit(
         columns = [prediction, score, label, weight, before]
         given = read_groups(table, sensitive, bands, required, columns)
         features, rows = given.features, given.rows
+        if required.against != "groups":  # there, the reference is that of the significance tests alone
+            constraint = requirement(required, table, given.reference)
         decided = None if threshold is not None else prediction
         pos_label = positive_label(rows, positive, label, decided)
         settings: dict[str, Any] = {
@@ -119,11 +121,7 @@ def audit(
                 features,
                 data=rows,
                 control_features=given.controls or None,
-                constraint=(  # between groups, the reference is that of the significance tests alone
-                    constraint
-                    if required.against == "groups"
-                    else against_reference(constraint, required, given.reference)
-                ),
+                constraint=constraint,
                 before=before,
                 sample_weight=weight,
                 pos_label=pos_label,

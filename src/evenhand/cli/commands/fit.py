@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import evenhand as eh
 from evenhand.cli.exit_codes import FailOn, exit_code, requested
 from evenhand.cli.messages import in_options
-from evenhand.cli.options import Batches, Learning, Required, RunOptions
+from evenhand.cli.options import Integer, Learning, Required, RunOptions
 from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.display.progress import waiting
 from evenhand.display.text import show
@@ -34,7 +34,7 @@ def fit(
     margin: float | Literal["forecast"] = 0.0,
     fail_on: FailOn | None = None,
     report: Path | None = None,
-    batches: Batches = Batches(),
+    max_samples: Integer = 1_000_000,
     run: RunOptions = RunOptions(),
 ) -> int:
     """Fit a fair classifier, audit it on held-out rows, and save it.
@@ -65,6 +65,8 @@ def fit(
         support the guarantee of --confidence.
     report
         File for the report: HTML, or Markdown for a model card if it ends in .md.
+    max_samples
+        Largest number of rows to learn from. A file with more is read in batches, and all rows are scored.
     """
     from evenhand.cli.fitting import fit_file  # noqa: PLC0415  (start-up time)
     from evenhand.cli.required import in_file, requirement  # noqa: PLC0415
@@ -83,7 +85,7 @@ def fit(
     if confidence is not None:
         check_fraction("--confidence", confidence)
     check_paths([table, learning.test, run.config], [out, report], force=run.force)
-    constraint, file = in_file(constraint, required, learning, table)
+    constraint, file = in_file(required, learning, table)
     settings = {
         "constraint": constraint,
         "aware": file.usable,
@@ -93,12 +95,12 @@ def fit(
     }
     with in_options():
         rows = file.labels[1]
-        done = fit_file(file, settings, batches, report=report is not None)
+        done = fit_file(file, settings, max_samples, report=report is not None)
     eh.save(done.model, out, overwrite=run.force, source=file.source)
-    if rows > batches.max_samples:
+    if rows > max_samples:
         print_note(
             f"evenhand: {table.name} has {rows:,} rows, and models learned from at most "
-            f"{batches.max_samples:,} of them; --max-samples sets that number."
+            f"{max_samples:,} of them; --max-samples sets that number."
         )
     _print(done, out=out, as_json=run.as_json)
     if report is not None:
@@ -113,13 +115,13 @@ def fit(
 
 def _settings_of_method(method: str, objective: str, margin: Any, *, randomize: bool) -> dict[str, Any]:
     """Settings that only one of the two methods has."""
-    if objective != "risk" and method != "post":
-        raise InputError(f"--objective {objective!r} needs --method post.")
-    if randomize and method != "in":
-        raise InputError("--randomize is for --method in: post-processing randomises where it has to.")
-    if margin and method != "post":
-        raise InputError("--margin needs --method post.")
-    return {"objective": objective, "margin": margin} if method == "post" else {"randomize": randomize}
+    if method == "post":
+        if randomize:
+            raise InputError("--randomize is for --method in: post-processing randomises where it has to.")
+        return {"objective": objective, "margin": margin}
+    if objective != "risk" or margin:
+        raise InputError("--objective and --margin need --method post.")
+    return {"randomize": randomize}
 
 
 def _print(done: Fitted, *, out: Path, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import evenhand as eh
 from evenhand.cli.messages import in_options
-from evenhand.cli.options import Flag, Learning, Required, RunOptions
+from evenhand.cli.options import Flag, Integer, Learning, Required, RunOptions
 from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
@@ -25,7 +25,7 @@ def frontier(
     required: Required = Required(),
     over: str | None = None,
     by_ratio: Flag = False,
-    tolerances: int | None = None,
+    tolerances: Integer | None = None,
     out: Path | None = None,
     run: RunOptions = RunOptions(),
 ) -> int:
@@ -68,7 +68,7 @@ def frontier(
     if tolerances is not None and tolerances < 2:
         raise InputError(f"--tolerances must be at least 2, got {tolerances}.")
     check_paths([table, learning.test, run.config], [out], force=run.force)
-    constraint, file = in_file(constraint, required, learning, table)
+    constraint, file = in_file(required, learning, table)
     with in_options():
         train, test = (file.part(pl.concat(part.batches())) for part in file.parts())
         for note in file.notes():

@@ -58,7 +58,6 @@ def monitor(
     required: Required = Required(),
     confidence: float | None = None,
     time: str | None = None,
-    batch: str | None = None,
     late: Flag = False,
     fail_on: Literal["alarm", "drift"] | None = None,
     config: Path | None = None,
@@ -75,13 +74,11 @@ def monitor(
     state
         JSON file of counts, made if it does not exist.
     table
-        CSV or Parquet file of the batch; without it the state is shown.
+        CSV or Parquet file of the batch, which is not counted twice; without it the state is shown.
     confidence
         One minus the probability that an alarm is ever false; by default 0.95.
     time
         Date or time of the batch, in ISO 8601.
-    batch
-        Identifier of the batch; by default the content of the file. A batch that comes twice is not counted.
     late
         The rows were counted before without labels; only their labels are counted.
     fail_on
@@ -107,7 +104,7 @@ def monitor(
         found = _made(table, stream, required, 0.95 if confidence is None else confidence)
     if table is not None:
         with in_options({"y_pred": "--prediction", "y_true": "--label", "late=True": "--late"}):
-            _count(found, table, time=time, batch=batch, late=late)
+            _count(found, table, time=time, late=late)
         found.save(state)
     shown = found.headline if table is not None else repr(found)
     print_result(json.dumps(found.to_dict()) if as_json else "\n".join(map(show, shown.splitlines())))
@@ -117,7 +114,7 @@ def monitor(
 
 def _made(table: Path, stream: Stream, required: Required, confidence: float) -> Monitor:
     """A monitor, with the columns that it reads from files."""
-    from evenhand.cli.required import against_reference, read_groups, requirement  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.required import read_groups, requirement  # noqa: PLC0415  (start-up time)
     from evenhand.cli.table_rows import positive_label  # noqa: PLC0415
 
     names = {"prediction": stream.prediction, "label": stream.label}
@@ -132,8 +129,7 @@ def _made(table: Path, stream: Stream, required: Required, confidence: float) ->
         controls = [] if fitted.strata_ is None else list(fitted.strata_.features)
         features = list(fitted.groups_.features)
     else:
-        constraint = requirement(required, table)
-        if constraint is None or not stream.sensitive:
+        if requirement(required, table) is None or not stream.sensitive:
             raise InputError(
                 "a new state needs --model, or --sensitive and a requirement such as --difference 0.05."
             )
@@ -141,14 +137,14 @@ def _made(table: Path, stream: Stream, required: Required, confidence: float) ->
         given = read_groups(table, stream.sensitive, stream.bands, required, [stream.prediction, decided])
         features, controls, edges = given.features, given.controls, dict(given.bands)
         positive = positive_label(given.rows, stream.positive, stream.label, stream.prediction)
-        constraint = against_reference(constraint, required, given.reference)
+        constraint = requirement(required, table, given.reference)
         found = eh.Monitor(constraint, confidence=confidence, pos_label=positive, missing=required.missing)
     bands = {name: list(part) for name, part in edges.items()}
     found.columns = {**names, "features": features, "controls": controls, "bands": bands}
     return found
 
 
-def _count(found: Monitor, table: Path, *, time: str | None, batch: str | None, late: bool) -> None:
+def _count(found: Monitor, table: Path, *, time: str | None, late: bool) -> None:
     from evenhand.cli import table_files  # noqa: PLC0415  (start-up time)
     from evenhand.cli.bands import GroupColumns  # noqa: PLC0415
     from evenhand.cli.table_rows import groups_of_files  # noqa: PLC0415
@@ -172,6 +168,6 @@ def _count(found: Monitor, table: Path, *, time: str | None, batch: str | None, 
             control_features=controls or None,
             data=table_files.scan(table, groups).select(list(dict.fromkeys([*features, *controls, *used]))),
             time=time,
-            batch=batch if batch is not None else f"{content} late" if late else content,
+            batch=f"{content} late" if late else content,
             late=late,
         )

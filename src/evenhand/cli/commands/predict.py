@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
 from evenhand.cli.messages import in_options
-from evenhand.cli.options import Flag, Names
+from evenhand.cli.options import Flag, Integer, Names
 from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.display.progress import track
 from evenhand.display.text import show
@@ -27,7 +27,7 @@ def predict(
     *,
     out: Path,
     id: str | None = None,  # noqa: A002  (the name of the option)
-    rows: int = 100_000,
+    rows: Integer = 100_000,
     trusted: Names = (),
     formulas: Flag = False,
     force: Flag = False,

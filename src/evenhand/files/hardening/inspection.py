@@ -19,8 +19,8 @@ from evenhand.display.text import show
 from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.files.archive import check_memory, opened
 from evenhand.files.hardening.allowlist import allowed_types
-from evenhand.files.hardening.boosted_trees import check_lightgbm, check_xgboost
 from evenhand.files.hardening.estimator_parameters import plain_node, refused_node
+from evenhand.files.hardening.trees import check_lightgbm, check_xgboost
 
 _OLDEST_PROTOCOL = 2
 """Of skops. Older files are read by code that was not checked."""
@@ -28,10 +28,6 @@ _OLDEST_PROTOCOL = 2
 
 _OF_USERS = ("ObjectNode", "FunctionNode", "TypeNode")
 """Loaders of classes and functions, which users may trust by name."""
-
-
-class RefusedParameterError(UntrustedFileError):
-    """A parameter that a model file may not hold; another value of it may be allowed."""
 
 
 def inspect_parts(
@@ -70,9 +66,8 @@ def inspect_parts(
                 )
             packages, size = set(), 0
             described: dict[Any, Any] = {}
-            steps: dict[int, str] = {}
             for node in nodes(schema):
-                packages.add(_check_node(node, steps, trusted))
+                packages.add(_check_node(node, trusted))
                 if not _is_listed(node):
                     needed.add(_full_name(node))
                 _check_booster(node, archive, max_bytes)
@@ -129,8 +124,8 @@ def nodes(schema: Any, key: str = "__loader__") -> Iterator[dict[str, Any]]:
             waiting.extend(found)
 
 
-def _check_node(node: dict[str, Any], steps: dict[int, str], trusted: Collection[str]) -> str:
-    """Refuse a node that is not allowed; the package that it needs. `steps` collects names in pipelines."""
+def _check_node(node: dict[str, Any], trusted: Collection[str]) -> str:
+    """Refuse a node that is not allowed; the package that it needs."""
     loader, module, kind = node["__loader__"], node.get("__module__"), node.get("__class__")
     if not (isinstance(loader, str) and isinstance(module, str) and isinstance(kind, str)):
         raise UntrustedFileError("the parts of the model are damaged: a node has no type.")
@@ -156,13 +151,9 @@ def _check_node(node: dict[str, Any], steps: dict[int, str], trusted: Collection
             key.get("__loader__") != "TypeNode" for key in keys["content"]
         ):
             raise UntrustedFileError("it holds a dictionary whose keys call something.")
-    if loader == "TupleNode" and len(node["content"]) > 1 and isinstance(plain_node(node["content"][0]), str):
-        steps[id(node["content"][1])] = plain_node(node["content"][0])
     refused = refused_node(node) if loader == "ObjectNode" else None
     if refused:
-        raise RefusedParameterError(
-            f"in step {steps[id(node)]!r}, {refused}" if id(node) in steps else refused
-        )
+        raise UntrustedFileError(refused)
     return module.partition(".")[0]
 
 
