@@ -156,6 +156,22 @@ def test_if_all_strata_have_one_group_nothing_is_known():
     assert audited["demographic parity"].verdict == "insufficient evidence"
 
 
+def test_a_sensitive_feature_can_be_given():
+    rng = np.random.default_rng(0)
+    sex, race = rng.choice(["F", "M"], 600), rng.choice(["a", "b"], 600)
+    decided = rng.random(600) < np.where(race == "a", 0.7, 0.3)
+    for mode in ("intersectional", "independent"):
+        found = eh.audit(
+            None,
+            decided.astype(int),
+            {"sex": sex, "race": race},
+            constraint=eh.DemographicParity(difference=0.15, given=["race"], groups=mode),
+        )["demographic parity"]
+        assert found.verdict == "satisfied"
+        assert found.aggregate.value > 0.15
+        assert {str(part.group) for part in found.distances} == {"sex=F", "sex=M"}
+
+
 def test_weights_and_earlier_decisions_are_those_of_the_stratum():
     rng = np.random.default_rng(1)
     n = 500

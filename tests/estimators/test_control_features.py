@@ -199,26 +199,34 @@ def test_a_grid_search_works(people):
     assert found.best_estimator_.strata_.keys == (("l1",), ("l2",), ("l3",))
 
 
-def test_other_tables(people):
+def test_other_tables_and_sensitive_features_as_controls(people):
     X, y, S = people
     table = pl.from_pandas(X)
     fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, posteriors=eh.CrossFit(2))
     fair.fit(table, y, sensitive_features=pl.from_pandas(S[["sex"]]))
     assert len(fair.predict(table)) == len(X)
+    both = eh.DemographicParity(difference=0.05, given=["race"])
+    fair = eh.FairPostprocessor(
+        TabularClassifier(max_iter=10), both, aware=["race"], posteriors=eh.CrossFit(2)
+    )
+    fair.fit(X, y, sensitive_features=S)
+    assert fair.strata_ is None
+    decided = fair.predict(X, sensitive_features=S[["race"]])
+    assert max(m.difference for m in both.measure(eh.cell_rates(y, decided, S))) < 0.1
 
 
 def test_bad_inputs(people):
     X, y, S = people
-    with pytest.raises(InputError, match="given names 'grade', which is not a column of X"):
+    with pytest.raises(InputError, match="given names 'grade', which is neither a column of X nor a sensi"):
         eh.FairPostprocessor(None, eh.DemographicParity(difference=0.1, given=["grade"])).fit(
             X, y, sensitive_features=S
         )
-    near = rf"given names '{X.columns[0]}x', which is not .*\. Did you mean '{X.columns[0]}'"
+    near = rf"given names '{X.columns[0]}x', which .* sensitive feature\. Did you mean '{X.columns[0]}'"
     with pytest.raises(InputError, match=near):
         eh.FairPostprocessor(None, eh.DemographicParity(difference=0.1, given=[f"{X.columns[0]}x"])).fit(
             X, y, sensitive_features=S
         )
-    with pytest.raises(GroupError, match=r"'sex' is a sensitive feature, so it cannot be a control feature"):
+    with pytest.raises(InputError, match=r"'sex', which decisions may not use here: add it to aware"):
         eh.FairPostprocessor(None, eh.DemographicParity(difference=0.1, given=["sex"])).fit(
             X, y, sensitive_features=S
         )

@@ -327,7 +327,7 @@ def test_parameters_are_checked():
         eh.Monitor(PARITY, confidence=95)
     with pytest.raises(InputError, match="action= is for decisions among several actions"):
         eh.Monitor(eh.DemographicParity(difference=0.05, action="review"))
-    with pytest.raises(GroupError, match="which is not a control feature"):
+    with pytest.raises(GroupError, match="neither a control feature"):
         eh.Monitor(eh.DemographicParity(difference=0.1, given=["level"])).update([1, 0], {"sex": ["F", "M"]})
 
 

@@ -73,6 +73,16 @@ def test_some_of_several_control_features():
     ]
 
 
+def test_a_sensitive_feature_can_be_given():
+    features = {"sex": list("FFMMFFMM"), "race": list("aabbbbaa")}
+    counted = eh.cell_rates(None, [1, 0, 1, 1, 0, 0, 1, 0], features)
+    for mode in ("intersectional", "independent"):
+        [a, b] = eh.DemographicParity(difference=0.1, given=["race"], groups=mode).measure(counted)
+        assert [str(name) for name in a.names] == ["sex=F", "sex=M"]
+        assert a.values == pytest.approx([1 / 2, 1 / 2])
+        assert b.values == pytest.approx([0.0, 1.0])
+
+
 def test_empty_combinations_are_reported_and_have_no_rate():
     counted = eh.cell_rates(
         None, [1, 0, 1, 0], {"sex": list("FMFM")}, control_features={"level": list("1122")}
@@ -106,7 +116,7 @@ def test_names_are_checked(given, said):
 
 def test_an_unknown_control_feature_is_named():
     counted = eh.cell_rates(None, DECIDED, SEX, control_features=LEVEL)
-    with pytest.raises(GroupError, match=r"given names 'grade', which is not a .*: there are 'level'"):
+    with pytest.raises(GroupError, match=r"given names 'grade', .* \(there are 'level'\) nor a sensitive"):
         eh.DemographicParity(difference=0.1, given=["grade"]).measure(counted)
     with pytest.raises(GroupError, match="there are none"):
         eh.DemographicParity(difference=0.1, given=["level"]).measure(eh.cell_rates(None, DECIDED, SEX))
@@ -118,7 +128,7 @@ def test_bad_control_features_are_refused():
     pay = np.random.default_rng(0).normal(size=200)
     with pytest.raises(GroupError, match=r"'pay' has 200 different numbers, .* Band them first"):
         read_strata({"pay": pay})
-    with pytest.raises(GroupError, match="'sex' is a sensitive feature, so it cannot be a control feature"):
+    with pytest.raises(GroupError, match="'sex' is already a sensitive feature: name it in given="):
         eh.cell_rates(None, DECIDED, SEX, control_features=SEX)
     with pytest.raises(InputError, match="control_features"):
         eh.cell_rates(None, DECIDED, SEX, control_features={"level": ["1"]})

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from evenhand.auditing.comparison import Comparison, compare, judged
 from evenhand.auditing.tally import Tally
-from evenhand.groups.groups import GroupName
+from evenhand.groups.groups import GroupName, Groups
 from evenhand.groups.strata import Stratum, find_strata, nothing_to_compare
 from evenhand.requirements.notions import Notion
 
@@ -39,7 +39,7 @@ def tallies(counted: Tally, controls: Sequence[str]) -> Iterator[tuple[Stratum, 
     for stratum in find_strata(counted.groups, controls, "intersectional"):
         if not counted.rows[stratum.cells].any():
             continue  # all of its rows are excluded
-        yield stratum, _among(counted, stratum.cells)
+        yield stratum, _among(counted, stratum.name, stratum.cells)
 
 
 def compare_in_strata(notion: Notion, counted: Tally, confidence: float, *, judge: bool = True) -> Comparison:
@@ -94,14 +94,35 @@ def _inside(group: GroupName, stratum: GroupName | None) -> GroupName:
     return GroupName((*stratum.features, *group.features), (*stratum.values, *group.values))
 
 
-def _among(counted: Tally, cells: NDArray[np.bool_]) -> Tally:
+def _among(counted: Tally, name: GroupName, cells: NDArray[np.bool_]) -> Tally:
     """The sums over some of the cells, by group; groups without rows are left out."""
     M = len(counted.groups.combinations)
     by_stratum = counted.sums.reshape(*counted.sums.shape[:2], -1, M, 2)
     sums = (by_stratum * cells.reshape(-1, M, 1)).sum(axis=2)
     rows = sums[0, 0].sum(axis=1)
     kept = np.flatnonzero(rows > 0)
-    keys = tuple(counted.groups.combinations[m] for m in kept)
-    counts = rows[kept].astype(np.int64)
-    groups = replace(counted.groups, keys=keys, counts=counts, excluded={}, strata=None)
+    groups = _kept_groups(counted.groups, name, kept, rows[kept])
     return replace(counted, groups=groups, sums=sums[:, :, kept], excluded=counted.excluded[:, :, :0])
+
+
+def _kept_groups(
+    groups: Groups, name: GroupName, kept: NDArray[np.intp], counts: NDArray[np.float64]
+) -> Groups:
+    """Some of the groups, without sensitive features that are the same in the whole stratum."""
+    places = [k for k, feature in enumerate(groups.features) if feature not in name.features]
+    places = places or list(range(len(groups.features)))
+    fixed = dict(zip(name.features, name.values, strict=True))
+    own = {k: fixed[feature] for k, feature in enumerate(groups.features) if k not in places}
+    return replace(
+        groups,
+        features=tuple(groups.features[k] for k in places),
+        keys=tuple(tuple(groups.combinations[m][k] for k in places) for m in kept),
+        counts=counts.astype(np.int64),
+        pooled={
+            tuple(key[k] for k in places): count
+            for key, count in groups.pooled.items()
+            if all(key[k] == value for k, value in own.items())
+        },
+        excluded={},
+        strata=None,
+    )

@@ -25,6 +25,7 @@ from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import (
     Counted,
     TrainingData,
+    control_columns,
     count_in_strata,
     read_training_data,
 )
@@ -111,6 +112,7 @@ def count_table(settings: Settings, source: RowSource) -> CountedTable:
         cells = np.bincount(labels, counts.rows, n_labels).astype(np.int64)[None]
         return CountedTable(found.classes, cells, Counted(None, None, strata, None, None))
     groups, codes = Groups.fit(counts.sensitive, **settings.policies, row_counts=counts.rows)
+    control_columns(settings, groups)  # refuses sensitive ones that decisions may not use
     compared, in_cells = count_in_strata(
         groups, codes, strata, stratum_codes, labels=labels, n_labels=n_labels, rows=counts.rows
     )

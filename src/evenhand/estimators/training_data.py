@@ -23,7 +23,7 @@ from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.groups.groups import Groups
 from evenhand.groups.proxy import Proxy
-from evenhand.groups.strata import encode_strata, groups_in_strata, read_strata, refuse_shared_names
+from evenhand.groups.strata import encode_strata, groups_in_strata, read_strata
 from evenhand.guarantee.guarantee import check_guarantee
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import is_frozen
@@ -288,11 +288,10 @@ def find_strata_of(
     Returns
     -------
     strata : Groups or None
-        None if it names none.
+        None if it names none, or only sensitive features.
     codes : array of int32 or None
     """
-    names = settings.constraint.controls
-    refuse_shared_names(names, groups.features)
+    names = control_columns(settings, groups)
     if not names:
         return None, None
     if not has_names(X):
@@ -300,8 +299,8 @@ def find_strata_of(
     lacking = [name for name in names if name not in column_names(X)]
     if lacking:
         raise InputError(
-            f"given names {lacking[0]!r}, which is not a column of X. "
-            + near_columns(lacking[0], column_names(X))
+            f"given names {lacking[0]!r}, which is neither a column of X nor a sensitive feature. "
+            + near_columns(lacking[0], [*column_names(X), *groups.features])
         )
     columns = columns_of(X, list(names))
     if strata is not None:
@@ -322,6 +321,19 @@ def _warn_of_empty(compared: Groups) -> None:
         "nothing is required of them.",
         VacuousConstraintWarning,
     )
+
+
+def control_columns(settings: Settings, groups: Groups) -> tuple[str, ...]:
+    """Control features that are columns of X; sensitive ones that may not be used are refused."""
+    usable = usable_features(settings.classifier.aware, groups.features)
+    controls = settings.constraint.controls
+    for name in controls:
+        if name in groups.features and name not in usable:
+            raise InputError(
+                f"given names the sensitive feature {name!r}, which decisions may not use here: add it to "
+                "aware, or leave it out of given."
+            )
+    return tuple(name for name in controls if name not in groups.features)
 
 
 def _without_excluded(

@@ -1,15 +1,14 @@
 """Strata: the people with the same values of the control features, among whom groups are compared.
 
 A cell of stratified groups is a combination of sensitive values in one stratum, so the strata of some of the
-control features are unions of cells.
+control features, or of a sensitive feature, are unions of cells.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -151,7 +150,7 @@ def encode_strata(strata: Groups, control_features: Any) -> NDArray[np.int32]:
 def needed_controls(
     control_features: Any, controls: Sequence[str], features: Sequence[str]
 ) -> dict[str, Any]:
-    """The control features that a requirement names.
+    """The control features that a requirement names and that are not sensitive features.
 
     Parameters
     ----------
@@ -167,16 +166,18 @@ def needed_controls(
         Columns by name.
     """
     given = named_columns(control_features, what="control_features", default_name="control_feature")
-    refuse_shared_names((*given, *controls), features)
+    refuse_shared_names(tuple(given), features)
     for name in controls:
-        if name not in given:
+        if name not in given and name not in features:
             raise _unknown_control(name, tuple(given))
     return {name: column for name, column in given.items() if name in controls}
 
 
 def _unknown_control(name: str, controls: Sequence[str]) -> GroupError:
     have = f"there are {', '.join(map(repr, controls))}" if controls else "there are none"
-    return GroupError(f"given names {name!r}, which is not a control feature: {have}.")
+    return GroupError(
+        f"given names {name!r}, which is neither a control feature ({have}) nor a sensitive feature."
+    )
 
 
 def groups_in_strata(
@@ -200,8 +201,8 @@ def refuse_shared_names(controls: Sequence[str], features: Sequence[str]) -> Non
     for name in controls:
         if name in features:
             raise GroupError(
-                f"{name!r} is a sensitive feature, so it cannot be a control feature: to compare groups "
-                "among people with the same value, leave it out of the sensitive features."
+                f"{name!r} is already a sensitive feature: name it in given=, and drop it from "
+                "control_features."
             )
 
 
@@ -211,7 +212,7 @@ def find_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> Iterator
     Parameters
     ----------
     groups : Groups
-        Within strata.
+        Within strata; a control feature may also be one of their own.
     controls : sequence of str
     mode : {"intersectional", "independent"}
         Which groups are compared.
@@ -230,14 +231,29 @@ def find_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> Iterator
     """
     codes, names = _strata_of_cells(groups, controls)
     everywhere = groups.members(mode)
+    own = [k for k, name in enumerate(everywhere.names) if not set(name.features) <= set(controls)]
+    short = [_without(name, controls) for name in everywhere.names]
     counted = groups.counts > 0 if groups.counts.any() else np.ones(len(groups), np.bool_)
-    ends = np.cumsum(np.bincount(codes))[:-1]
-    for name, inside in zip(names, np.split(np.argsort(codes, kind="stable"), ends), strict=True):
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
+    for k, name in enumerate(names):
+        inside = order[bounds[k] : bounds[k + 1]]
         cells = np.zeros(len(groups), np.bool_)
         cells[inside] = True
-        there = np.asarray((everywhere.matrix[:, inside] & counted[inside]).any(axis=1))
-        here, empty = (tuple(itertools.compress(everywhere.names, which)) for which in (there, ~there))
-        yield Stratum(name, cells, Members(here, everywhere.matrix[there]), empty)
+        possible = [g for g in own if everywhere.matrix[g, inside].any()]
+        there = [g for g in possible if (everywhere.matrix[g, inside] & counted[inside]).any()]
+        yield Stratum(
+            name,
+            cells,
+            Members(tuple(short[g] for g in there), everywhere.matrix[there]),
+            tuple(short[g] for g in possible if g not in there),
+        )
+
+
+def _without(name: GroupName, controls: Sequence[str]) -> GroupName:
+    """The name of a group without the features that are the same in a whole stratum."""
+    kept = [k for k, feature in enumerate(name.features) if feature not in controls]
+    return GroupName(tuple(name.features[k] for k in kept), tuple(name.values[k] for k in kept))
 
 
 def count_strata(groups: Groups, controls: Sequence[str]) -> int:
@@ -259,15 +275,18 @@ def vacuous_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> str:
 
 def _strata_of_cells(groups: Groups, controls: Sequence[str]) -> tuple[Places, tuple[GroupName, ...]]:
     """The stratum of each cell, and the names of the strata, in the order of their values."""
-    refuse_shared_names(controls, groups.features)
-    strata = groups.strata if groups.strata is not None else Groups.product({})
+    strata = groups.strata
+    known = (*(() if strata is None else strata.features), *groups.features)
     for name in controls:
-        if name not in strata.features:
-            raise _unknown_control(name, strata.features)
-    places, codes = np.unique(strata.level_codes(controls), axis=0, return_inverse=True)
-    levels = [strata.levels(name) for name in controls]
+        if name not in known:
+            raise _unknown_control(name, () if strata is None else strata.features)
+    if strata is not None:
+        keys = tuple(name.values for name in groups.cell_names)
+        groups = replace(groups, features=known, keys=keys, strata=None)
+    places, codes = np.unique(groups.level_codes(controls), axis=0, return_inverse=True)
+    levels = [groups.levels(name) for name in controls]
     names = tuple(
         GroupName(tuple(controls), tuple(part[k] for part, k in zip(levels, place, strict=True)))
         for place in places.tolist()
     )
-    return np.repeat(codes.ravel(), len(groups.combinations)), names
+    return codes.ravel(), names
