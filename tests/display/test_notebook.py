@@ -31,7 +31,6 @@ SHOWN = {
     "Comparison": "found.comparisons[0]",
     "Frontier": "curve",
     "GuaranteeResult": "fair.guarantee_",
-    "Certificate": "fair.certificate_",
     "prices": "fair.shadow_prices_",
     "multipliers": "fair.multipliers_",
     "Groups": "fair.groups_",
@@ -133,7 +132,6 @@ def hostile():
         "groups_": fair.groups_,
         "rates_": fair.rates_,
         "cell_rates": eh.cell_rates(y, decisions, people),
-        "certificate_": fair.certificate_,
         "thresholds_": fair.thresholds_,
         "shadow_prices_": fair.shadow_prices_,
         "comparison": found.comparisons[0],
@@ -146,7 +144,7 @@ def hostile():
 @pytest.mark.parametrize(
     "name",
     [
-        *("groups_", "rates_", "cell_rates", "certificate_"),
+        *("groups_", "rates_", "cell_rates"),
         *("thresholds_", "shadow_prices_", "comparison", "audit", "explanation", "explanations"),
     ],
 )
@@ -171,7 +169,7 @@ def test_tables_of_a_loaded_model_have_names_too(tmp_path):
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
     eh.save(fair, tmp_path / "fair.evenhand")
     again = eh.load(tmp_path / "fair.evenhand")
-    for name in ("groups_", "rates_", "certificate_"):
+    for name in ("groups_", "rates_"):
         assert getattr(again, name)._repr_html_() == getattr(fair, name)._repr_html_()
 
 

@@ -556,3 +556,18 @@ def test_a_named_group_is_called_by_its_name_also_without_a_model():
     name = ", ".join(f"{feature}={value}" for feature, value in group.items())
     assert shown["summary"][0]["text"].startswith(f"Demographic parity: no group differs from {name} by more")
     assert f"<td>difference from {name}</td>" in render(shown)
+
+
+@pytest.mark.parametrize("missing", ["category", "exclude"])
+def test_rows_without_a_sensitive_value_are_compared_as_the_model_takes_them(missing):
+    lacking = {
+        name: np.where(np.arange(3000) % 9 == 0, None, column) for name, column in TRAIN.sensitive.items()
+    }
+    made = build(eh.FairPostprocessor, LogisticRegression(), PARITY, cv=2, missing=missing)
+    made.fit(TRAIN.X, TRAIN.y, sensitive_features=lacking)
+    test = TRAIN.X, TRAIN.y, lacking
+    audit = eh.audit(TRAIN.y, made.predict(TRAIN.X), lacking, constraint=PARITY, missing=missing)
+    shown = contents(audit, model=made, test=test)
+    first = shown["groups"][0]
+    assert first["rows"] == (3000 if missing == "category" else 2666)
+    assert first["before"]["without"]["selection rate"]["value"] > 0

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from evenhand.data.checks import near_columns
 from evenhand.data.columns import check_names, is_missing, object_column
-from evenhand.data.features import take_rows
 from evenhand.exceptions import EvenhandError, InputError, reason
 
 BATCH_ROWS = 1 << 18
@@ -125,7 +124,8 @@ class BatchedTable:
                 if self.share is not None:
                     low, high, seed = self.share
                     u = row_uniforms(np.arange(first, first + len(batch)), seed)
-                    kept = take_rows(batch, np.flatnonzero((u >= low) & (u < high)))
+                    chosen = np.flatnonzero((u >= low) & (u < high))
+                    kept = nw.from_native(batch, eager_only=True)[chosen, :].to_native()
                 first += len(batch)
                 if len(kept):
                     yield kept

@@ -21,6 +21,7 @@ from evenhand.estimators.limits import refused_with_actions
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import InputError
 from evenhand.files.recertify import claimed
+from evenhand.groups.groups import Missing
 from evenhand.optimum.action_rule import ActionRule
 from evenhand.report.summary import place_in_words
 from evenhand.requirements.bounds import needs_reference
@@ -132,13 +133,14 @@ def on_test_rows(
     where, terms = model.settings().columns, reported.terms
     sensitive = given if where is None else columns_of(X, where)
     usable = given if model.aware is not False and model.sensitive_features is None else None
+    missing: Missing = "category" if model.groups_.missing == "category" else "exclude"
     found = audit_scores(
         y,
         model.predict_label_proba(X, sensitive_features=usable),
         sensitive,
         confidence=terms.confidence,
         pos_label=model.pos_label_,
-        missing="category" if model.groups_.missing == "category" else "exclude",
+        missing=missing,
     )
     names = {str(name) for name in model.groups_.names}
     bins = [{**one, "n": one["rows"]} for one in found.records("calibration") if one["group"] in names]
@@ -152,7 +154,7 @@ def on_test_rows(
             constraint=model.settings().constraint,
             confidence=terms.confidence,
             pos_label=model.pos_label_,
-            missing="error" if reported.excluded is None else "exclude",
+            missing=missing,
         )
     except InputError:  # audited in another way, such as with pooled groups
         return bins, judged, None
