@@ -70,6 +70,12 @@ def test_decisions_are_fair_to_the_true_groups(constraint):
     assert fair.imputed_ is None
 
 
+def test_a_forecast_says_that_no_rows_are_known_to_be_of_a_group():
+    fair = eh.FairPostprocessor(LEARNER, eh.DemographicParity(difference=0.001), posteriors=eh.CrossFit(2))
+    with pytest.warns(eh.exceptions.ForecastWarning, match="no rows are known to be of race="):
+        fair.fit(FEW[SEEN], FEW_Y, sensitive_features=eh.Proxy(race=table(FEW)))
+
+
 @pytest.mark.parametrize("constraint", [PARITY, eh.EqualOpportunity(difference=0.03)], ids=["DP", "EO"])
 def test_probabilities_as_columns_of_x_are_the_groups(constraint):
     proxy = eh.Proxy(race={"A": "p_a", "B": "p_b"})

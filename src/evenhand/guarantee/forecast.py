@@ -93,7 +93,8 @@ class Expected:
     def __str__(self) -> str:
         text = f"{self.notion}: asked for {self.asked_text}; expect about {self.value:.3f} on new data"
         if self.exceeded:
-            text += f", mostly because only {self.rows:,} rows of {self.who} were seen"
+            few = f"only {self.rows:,} rows of {self.who} were seen"
+            text += f", mostly because {few if self.rows else f'no rows are known to be of {self.who}'}"
         return text
 
 
