@@ -13,6 +13,7 @@ from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
+from evenhand.exceptions import InputError
 from evenhand.report import page as page_module
 from evenhand.report.contents import contents
 from evenhand.report.model import describe, versions
@@ -388,6 +389,19 @@ def test_suppressed_numbers_stay_out_of_the_page(tmp_path):
     page = eh.write_report(tmp_path / "a.html", audit).read_text("utf-8")
     assert "left out" in page
     assert not re.search(r">\s*3\s*<", page)
+
+
+def test_what_would_show_suppressed_numbers_is_refused(model, tmp_path):
+    test = (TEST.X, TEST.y, TEST.sensitive)
+    decisions = decided(model)
+    hidden, plain = (eh.audit(TEST.y, decisions, TEST.sensitive, min_count=k) for k in (400, 0))
+    path = tmp_path / "a.html"
+    with pytest.raises(InputError, match="below min_count=400, and test, before would show them"):
+        eh.write_report(path, hidden, model=model, test=test, before=plain)
+    with pytest.raises(InputError, match="and impact_ratios would show them"):
+        eh.write_report(path, hidden, impact_ratios=plain.impact_ratios())
+    assert not path.exists()
+    assert "left out" in eh.write_report(path, hidden, model=model, before=hidden).read_text()
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
