@@ -71,8 +71,8 @@ def contents(
     reveal += [name for name, one in audits.items() if one is not None and one.terms.min_count < hidden]
     if hidden and reveal:
         raise InputError(
-            f"the audit hides counts below min_count={hidden}, and {', '.join(reveal)} would show them: leave "
-            "this out, or make earlier audits with the same min_count."
+            f"the audit hides counts below min_count={hidden}, and {', '.join(reveal)} would show them: omit "
+            "that, or make earlier audits with the same min_count."
         )
     bins, probabilities, own = on_test_rows(model, test, audit)
     compared = {"plain": before, "without": without or own}
