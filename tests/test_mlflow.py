@@ -134,6 +134,14 @@ def test_an_audit_is_metrics_tags_tables_and_a_page(store):
     assert len(table) == len(audit.to_frame())
 
 
+def test_names_that_look_like_formulas_are_escaped_in_the_tables(store):
+    with mlflow.start_run() as run:
+        log_audit(eh.audit(None, [1, 0, 1, 1], {"=1+1": ["a", "a", "b", "b"]}), prefix="cells")
+    text = mlflow.artifacts.load_text(f"runs:/{run.info.run_id}/cells/groups.csv")
+    assert "'=1+1" in text
+    assert ",=1+1" not in text
+
+
 def test_other_models_are_not_taken_for_ours(store):
     with mlflow.start_run():
         info = mlflow.pyfunc.log_model(

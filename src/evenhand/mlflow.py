@@ -117,10 +117,10 @@ def log_audit(audit: Audit, *, prefix: str = "fairness", **report: Any) -> None:
     mlflow = _mlflow()
     metrics: dict[str, float] = {}
     verdicts = {}
-    for row in _rows(audit, "groups"):
+    for row in audit.records("groups"):
         if row["quantity"] not in _COUNTS:
             metrics[f"{prefix}/{row['quantity']}/{row['group']}"] = row["value"]
-    for row in _rows(audit, "comparisons"):
+    for row in audit.records("comparisons"):
         name = f"{prefix}/{row['notion']}, {row['measure']}, {row['groups']}"
         metrics |= {name: row["value"], f"{name}/low": row["low"], f"{name}/high": row["high"]}
         if row["verdict"]:
@@ -133,8 +133,7 @@ def log_audit(audit: Audit, *, prefix: str = "fairness", **report: Any) -> None:
     with TemporaryDirectory() as folder:
         write_report(Path(folder) / "report.html", audit, **report)
         for what in ("groups", "comparisons"):
-            table = nw.from_native(audit.to_frame(what), eager_only=True)
-            table.write_csv(Path(folder) / f"{what}.csv")
+            audit.to_csv(Path(folder) / f"{what}.csv", what)
         mlflow.log_artifacts(folder, prefix)
     mlflow.log_dict(audit.to_dict(), f"{prefix}/audit.json")
 
@@ -144,11 +143,6 @@ def _mlflow() -> Any:
         return import_module("mlflow")
     except ImportError:
         raise MissingExtraError("mlflow", "mlflow") from None
-
-
-def _rows(audit: Audit, what: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = nw.from_native(audit.to_frame(what), eager_only=True).rows(named=True)
-    return found
 
 
 def _allowed(name: str) -> str:

@@ -226,7 +226,10 @@ def test_csv_and_tables(tmp_path):
     text = found.to_csv(path)
     assert path.read_text() == text
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert len(rows) == 2 + 3 + 6
+    assert len(rows) == (2 + 1) + (3 + 1) + (6 + 1)
+    unknown = {row["table"]: row["applicants"] for row in rows if row["group"] == "(unknown)"}
+    assert unknown == {"sex": "7", "race": "12", "sex x race": "17"}
+    assert [row["table"] for row in rows] == ["sex"] * 3 + ["race"] * 4 + ["sex x race"] * 7
     line = next(row for row in rows if row["group"] == "sex=Female, race=Black")
     assert (line["applicants"], line["selected"]) == ("40", "10")
     assert (float(line["rate"]), float(line["ratio"])) == (0.25, 0.5)
@@ -234,7 +237,7 @@ def test_csv_and_tables(tmp_path):
     assert (asian["ratio"], asian["left_out"]) == ("", "True")
     assert isinstance(found.to_frame(), pd.DataFrame)
     stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert stored["groups"][2]["group"] == "race=Asian"
+    assert stored["groups"][3]["group"] == "race=Asian"
     assert stored["unknown"] == {"sex": 7, "race": 12, "sex x race": 17}
     assert (stored["date"], stored["source"]) == ("2026", "a file")
 
@@ -244,7 +247,8 @@ def test_tables_have_whole_numbers(backend):
     frame = audited().impact_ratios().to_frame(backend=backend)
     applicants, selected = (nw.from_native(frame)[name] for name in ("applicants", "selected"))
     assert applicants.dtype == selected.dtype == nw.Int64
-    assert applicants.to_list()[:2] == [193, 314]
+    assert applicants.to_list()[:3] == [193, 314, 7]
+    assert selected.is_null().to_list()[:3] == [False, False, True]
 
 
 def test_intervals_contain_the_figures_and_are_those_of_the_four_fifths_rule():

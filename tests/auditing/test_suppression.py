@@ -185,6 +185,15 @@ def test_a_hidden_group_is_not_named_as_the_worst():
     assert "sex=X" not in str(found).split("compared with everyone")[1]
 
 
+def test_the_rate_of_a_hidden_named_group_does_not_follow_from_distances_to_it():
+    sex = ["F"] * 500 + ["M"] * 500 + ["X"] * 5
+    for measure in ({"ratio": 0.8}, {"difference": 0.1}):
+        parity = eh.DemographicParity(**measure, against={"sex": "X"})
+        found = eh.audit(None, [1, 0] * 500 + [1, 1, 1, 0, 0], {"sex": sex}, min_count=10, constraint=parity)
+        assert found.comparisons[0].distances == ()
+        assert found.comparisons[0].value == round(found.comparisons[0].value, 2)
+
+
 def test_combinations_that_never_occur_look_like_small_ones():
     features = {"sex": ["F"] * 100 + ["M"] * 50, "age": ["o", "y"] * 50 + ["o"] * 50}
     found = eh.audit(None, [1, 0, 0, 1, 1] * 30, features, min_count=10)
@@ -197,8 +206,9 @@ def test_combinations_that_never_occur_look_like_small_ones():
         {"before": [0, 1] * 50},
         {"constraint": PARITY & eh.RateBound("selection rate", at_most=0.5)},
         {"control_features": {"level": ["1", "2"] * 50}},
+        {"constraint": eh.DemographicParity(difference=0.1, given=["sex"])},
     ],
-    ids=["before", "bound", "strata"],
+    ids=["before", "bound", "strata", "given"],
 )
 def test_what_could_reveal_small_counts_is_refused(settings):
     with pytest.raises(InputError, match="min_count cannot suppress small counts of strata, of changes"):

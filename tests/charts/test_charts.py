@@ -474,3 +474,13 @@ def test_the_axis_of_accuracy_begins_where_the_points_do():
     assert len(layers) > 3
     assert all(layer["encoding"]["y"]["scale"]["domain"][0] > 0.8 for layer in layers)
     assert all("domain" in layer["encoding"]["x"]["scale"] for layer in layers)
+
+
+def test_calibration_has_a_panel_for_each_group_with_a_short_heading():
+    names = [f"{'long ' * 100}{end}" for end in ("a  b", "a b")]
+    chart = charts.calibration_chart(
+        {"group": name, "predicted": 0.2, "observed": 0.3, "n": 50} for name in names
+    )
+    picture = chart.as_svg()
+    assert picture.count(">50 people<") == 2
+    assert int(re.search(r'height="(\d+)"', picture)[1]) < 520

@@ -13,6 +13,7 @@ from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
+from evenhand.exceptions import InputError
 from evenhand.report import page as page_module
 from evenhand.report.contents import contents
 from evenhand.report.model import describe, versions
@@ -390,6 +391,19 @@ def test_suppressed_numbers_stay_out_of_the_page(tmp_path):
     assert not re.search(r">\s*3\s*<", page)
 
 
+def test_what_would_show_suppressed_numbers_is_refused(model, tmp_path):
+    test = (TEST.X, TEST.y, TEST.sensitive)
+    decisions = decided(model)
+    hidden, plain = (eh.audit(TEST.y, decisions, TEST.sensitive, min_count=k) for k in (400, 0))
+    path = tmp_path / "a.html"
+    with pytest.raises(InputError, match="below min_count=400, and test, before would show them"):
+        eh.write_report(path, hidden, model=model, test=test, before=plain)
+    with pytest.raises(InputError, match="and impact_ratios would show them"):
+        eh.write_report(path, hidden, impact_ratios=plain.impact_ratios())
+    assert not path.exists()
+    assert "left out" in eh.write_report(path, hidden, model=model, before=hidden).read_text()
+
+
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     target = tmp_path / "r.html"
     target.write_text("old")
@@ -453,8 +467,8 @@ def test_bounds_are_listed_in_plain_words(limited):
     assert "selection rate at least 0.8, among all combinations of A1 and A2" in asked
     selected = int(decided(limited).sum())
     assert f"(95% interval), {selected:,} of 2,000 people" in holds
-    assert "selection rate of at most 0.3" in holds.lower()
-    assert "demographic parity with a ratio of at least 0.8" in holds
+    assert "a selection rate of at most 0.3" in holds.lower()
+    assert "demographic parity between groups with a ratio of at least 0.8" in holds
     [words] = shown["model"]["prices"]["places"]
     price = abs(next(p for name, p in limited.shadow_prices_.items() if not name.group.features))
     assert words == f"One more place among 1,000 people would save {2 * price:.2g} errors among them."
@@ -517,7 +531,7 @@ def test_undefined_rates_are_named_and_have_no_number():
     assert "precision is undefined for sensitive_feature=b." in render(shown)
     nobody = contents(eh.audit(y, [0] * 200, group, constraint=bound, pos_label=1), title="", data="")
     assert (
-        "Precision of at least 0.9 holds on 200 rows: the rate is undefined" in nobody["summary"][1]["text"]
+        "A precision of at least 0.9 holds on 200 rows: the rate is undefined" in nobody["summary"][1]["text"]
     )
 
 
@@ -537,6 +551,25 @@ def test_with_unequal_costs_prices_are_risks():
     page = render(contents(eh.audit(TEST.y, decided(model), TEST.sensitive), model=model, title="", data=""))
     assert "of the costs of errors among them" in page
     assert "Risk saved where a requirement is easier by 0.01" in page
+
+
+def test_verdicts_about_one_notion_can_be_told_apart():
+    sex, level = ["F"] * 200 + ["M"] * 200, ["1", "2"] * 200
+    decisions = [1] * 100 + [0] * 100 + [1] * 110 + [0] * 90
+    parity = eh.DemographicParity(difference=0.2) & eh.DemographicParity(difference=0.2, given=["level"])
+    bounds = [
+        eh.RateBound("selection rate", at_most=0.9, groups=one) for one in ("population", "independent")
+    ]
+    asked = parity & bounds[0] & bounds[1]
+    audit = eh.audit(None, decisions, {"sex": sex}, control_features={"level": level}, constraint=asked)
+    holds = contents(audit)["summary"][1]["text"]
+    for words in (
+        "parity within",
+        "parity given level within",
+        "at most 0.9 holds",
+        "0.9 in every group holds",
+    ):
+        assert words in holds
 
 
 def test_rows_that_lack_a_sensitive_value_are_counted(without_charts, tmp_path):

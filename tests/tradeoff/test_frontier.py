@@ -430,6 +430,11 @@ def test_what_cannot_be_traced_is_refused(constraint, bound, message):
         over(constraint, bound)
 
 
+def test_a_bound_with_two_numbers_is_traced_from_where_they_meet():
+    found = over(eh.RateBound("selection rate", at_least=0.1, at_most=0.5), "capacity", 3)
+    assert found.points[0].tolerance == pytest.approx(0.1)
+
+
 def test_trained_classifiers_trace_a_capacity_too():
     trained = eh.FairInprocessor(
         LogisticRegression(), eh.RateBound("selection rate", at_most=0.3), posteriors=eh.CrossFit(2)

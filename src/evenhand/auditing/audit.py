@@ -117,7 +117,7 @@ def audit(
         rows, if there are enough; the selection rate, if enough are selected and enough are not; the rest,
         if there are enough of each kind of right and wrong decision. Disparities are still reported, but a
         group that is not shown is not named, and figures that depend on it are rounded to two digits, limits
-        outwards. Not with `before`, `control_features` and bounds on rates.
+        outwards. Not with `before`, `control_features`, bounds on rates, and notions with `given`.
     threshold : float or "median", default=None
         Turns scores of any range into decisions: rows with at least this score are selected. It is applied
         to `before` too, unless that holds labels. With "median", rows with a score above the median of all
@@ -180,11 +180,12 @@ def audit(
     ('sex',)
     """
     _check_settings(constraint, confidence, min_size, min_count, threshold, actions=actions is not None)
-    bounds = constraint is not None and not all(isinstance(part, Notion) for part in constraint.requirements)
-    if min_count and (bounds or control_features is not None or before is not None):
+    parts: Sequence[Any] = () if constraint is None else constraint.requirements
+    bounds_or_strata = not all(isinstance(part, Notion) and not part.controls for part in parts)
+    if min_count and (bounds_or_strata or control_features is not None or before is not None):
         raise InputError(
             "min_count cannot suppress small counts of strata, of changes and of bounds on rates: omit "
-            "control_features, before and bounds, or audit them separately."
+            "control_features, before, bounds and notions with given, or audit them separately."
         )
     if actions is not None:
         refused: tuple[Any, ...] = (data, reference, control_features, threshold, pos_label)

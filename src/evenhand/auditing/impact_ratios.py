@@ -88,8 +88,8 @@ class Category:
 class ImpactRatios(FigureTables):
     """Bias-audit tables of New York City's Local Law 144; made by ``Audit.impact_ratios``.
 
-    ``print`` shows them, ``to_csv`` and ``to_frame`` have them as one table, and
-    :func:`evenhand.write_report` makes them a section of a page.
+    ``print`` shows them, ``to_csv`` and ``to_frame`` have them as one table, with a line for people whose
+    category is unknown, and :func:`evenhand.write_report` makes them a section of a page.
 
     Attributes
     ----------
@@ -156,6 +156,14 @@ class ImpactRatios(FigureTables):
 
     def __repr__(self) -> str:
         return f"<ImpactRatios of {self.people:,} people by {', '.join(self.unknown)}>"
+
+    def records(self, what: str = "groups") -> list[dict[str, Any]]:
+        """The lines of all tables, each with a line for the people whose category is unknown."""
+        lines = super().records(what)
+        for title, unknown in self.unknown.items():
+            line = {"table": title, "group": "(unknown)", "applicants": unknown}
+            lines.append(dict.fromkeys(self._columns(what)) | line)
+        return sorted(lines, key=lambda line: [*self.unknown].index(line["table"]))
 
     def _of(self, title: str) -> list[Category]:
         """The lines of a table."""

@@ -47,7 +47,7 @@ def published(found: Comparison, shown: Shown) -> Comparison:
         value = round(value, 2)
     if len(kept) < len(found.distances):
         low, high = math.floor(100 * low) / 100, math.ceil(100 * high) / 100
-        if found.against == "groups":  # each distance involves the highest rate, which may be hidden
+        if found.against != "population":  # each involves the highest or the named rate, which may be hidden
             kept = ()
     return replace(
         found,

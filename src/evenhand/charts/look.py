@@ -83,18 +83,15 @@ def paired_marks(kinds: tuple[str, str], *, compared: bool) -> dict[str, Any]:
 
     Without a baseline to be `compared` with, no legend is needed.
     """
-    legend, values = (
-        alt.Legend(title=None, orient="top"),
-        {
-            "color": (COLOURS[1], COLOURS[0]),
-            "fill": (PAPER, COLOURS[0]),
-            "shape": ("diamond", "circle"),
-        },
-    )
+    ranges = {
+        "color": (COLOURS[1], COLOURS[0]),
+        "fill": (PAPER, COLOURS[0]),
+        "shape": ("diamond", "circle"),
+    }
     if not compared:
-        return {name: alt.value(two[1]) for name, two in values.items()}
+        return {name: alt.value(two[1]) for name, two in ranges.items()}
     legend = alt.Legend(title=None, orient="top")
-    return {name: _channel(name, "when", kinds, two, legend) for name, two in values.items()}
+    return {name: _channel(name, "when", kinds, two, legend) for name, two in ranges.items()}
 
 
 def notes(**encoding: Any) -> alt.Chart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -174,9 +175,11 @@ def calibration_chart(
     side = _LARGE if columns <= 2 else _SIDE
     there = [row for row in rows if known(row, "predicted", "observed")]
     drawn = {row["group"] for row in there}
+    heads = {}
+    for name, people in size.items():
+        short = name if len(name) <= 42 else f"{name[:27]}…{name[-14:]}"  # as look.SHORT
+        heads[name] = "\n".join([*textwrap.wrap(short, side // 6), f"{people:,.0f} people"])
     for row in shown.rows:
-        name = textwrap.wrap(row["group"], side // 6)
-        row["panel"] = "\n".join([*name, f"{size[row['group']]:,.0f} people"])
         row["note"] = "" if row["group"] in drawn else NO_VALUE
         if not known(row, "predicted", "observed", "low", "high"):
             row["low"] = row["high"] = None
@@ -196,10 +199,9 @@ def calibration_chart(
         alt.Chart().mark_circle(color=look.COLOURS[0], opacity=1).encode(x=x, y=y, size=area, tooltip=words),
         look.notes(y=alt.value(side / 2)),
     ]
-    header = alt.Header(labelAnchor="start", labelLimit=side + 10, labelAlign="left")
-    panel = alt.Facet(
-        "panel:N", sort=list(dict.fromkeys(row["panel"] for row in shown.rows)), title=None, header=header
-    )
+    label = f"{json.dumps(heads)}[datum.label]"
+    header = alt.Header(labelAnchor="start", labelLimit=side + 10, labelAlign="left", labelExpr=label)
+    panel = alt.Facet("group:N", sort=shown.names, title=None, header=header)
     return look.finished(
         alt.layer(*layers, data=table(shown.rows))
         .properties(width=side, height=side)

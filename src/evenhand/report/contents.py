@@ -13,6 +13,7 @@ from evenhand.auditing.group_rates import Excluded
 from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit, audit_dict
 from evenhand.estimators.base import FairClassifier
+from evenhand.exceptions import InputError
 from evenhand.guarantee.forecast import Expected
 from evenhand.report.model import describe, on_test_rows, versions
 from evenhand.report.summary import summary
@@ -63,6 +64,16 @@ def contents(
     dict
         Values that JSON can hold.
     """
+    hidden = audit.terms.min_count
+    others = {"test": test, "frontier": frontier, "impact_ratios": impact_ratios}
+    reveal = [name for name, there in others.items() if there is not None]
+    audits = {"before": before, "without": without}
+    reveal += [name for name, one in audits.items() if one is not None and one.terms.min_count < hidden]
+    if hidden and reveal:
+        raise InputError(
+            f"the audit hides counts below min_count={hidden}, and {', '.join(reveal)} would show them: omit "
+            "that, or make earlier audits with the same min_count."
+        )
     bins, probabilities, own = on_test_rows(model, test, audit)
     compared = {"plain": before, "without": without or own}
     earlier = {name: audit_dict(one, group_name) for name, one in compared.items() if one}

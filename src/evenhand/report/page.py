@@ -54,7 +54,8 @@ def write_report(
     path : path
         Markdown if it ends in ``.md``, otherwise HTML. Written completely or not at all.
     audit : Audit
-        Of the reported decisions, on held-out rows.
+        Of the reported decisions, on held-out rows. If it hides small counts, other arguments that would show
+        them are refused.
     before : Audit, default=None
         Of the decisions of a plain model, or of those that are replaced, on the same rows.
     without : Audit, default=None

@@ -193,11 +193,17 @@ def _places(one: Contents, shown: Contents) -> str:
 
 
 def _claim(one: Contents) -> str:
-    """A requirement as the subject of a sentence; whom it is about stands in what was asked."""
-    if one["against"] == "reference":
-        return f"{one['notion']} than the reference"
-    words = {"difference": "within", "ratio": "with a ratio of at least"}
-    return f"{one['notion']} {words.get(one['measure'], 'of ' + one['measure'])} {one['tolerance']:g}"
+    """A requirement as the subject of a sentence, told from others of the same notion."""
+    if one["against"] in ("bound", "reference"):
+        article = "an" if one["notion"][:1] in "aeiou" else "a"
+        bounded = one["against"] == "bound"
+        limit = f"of {one['measure']} {one['tolerance']:g}" if bounded else "than the reference"
+        where = "" if one["groups"] == "population" else " in every group"
+        return f"{article} {one['notion']} {limit}{where}"
+    between = {"groups": " between groups", "named": " against a named group"}.get(one["against"], "")
+    between += f" given {_and(one['given'])}" if one["given"] else ""
+    words = "within" if one["measure"] == "difference" else "with a ratio of at least"
+    return f"{one['notion']}{between} {words} {one['tolerance']:g}"
 
 
 def _cost(shown: Contents) -> str:

@@ -202,14 +202,17 @@ class _Curve:
         return [float(slack) for slack in np.linspace(narrowest, max(widest, 1e-6), count)]
 
     def _strictest(self) -> float:
-        """Slack of the strictest bound that can be satisfied."""
+        """Slack of the strictest bound that can be satisfied; one with two numbers ends where they meet."""
+        axis = self.rows.axis
+        other = getattr(axis.bound, "at_least" if axis.side == "at_most" else "at_most")
+        start = 0.0 if other is None else axis.number(other)
         try:
-            self.problem(0.0).solve()
+            self.problem(start).solve()
         except InfeasibleError as error:
-            if self.rows.axis.parameter not in error.nearest:
+            if axis.parameter not in error.nearest:
                 raise
-            return self.rows.axis.number(error.nearest[self.rows.axis.parameter])
-        return 0.0
+            return axis.number(error.nearest[axis.parameter])
+        return start
 
     def _expected(self, rates: CellRates, slack: float) -> dict[str, float]:
         """Expected accuracy and disparity under the posteriors; empty if notions mix both measures."""
