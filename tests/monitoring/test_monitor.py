@@ -238,6 +238,8 @@ def test_a_batch_given_twice_is_told_and_not_counted():
     sensitive, _, _, decided = people(np.random.default_rng(11))
     monitor = eh.Monitor(PARITY)
     monitor.update(decided, sensitive)
+    with pytest.warns(MonitorWarning, match="same rows was counted before"):
+        monitor.update(decided, sensitive)
     monitor.update(decided[:10], {k: v[:10] for k, v in sensitive.items()}, batch="a")
     with pytest.warns(MonitorWarning, match="batch 'a' was counted before"):
         monitor.update(decided[:20], {k: v[:20] for k, v in sensitive.items()}, batch="a")

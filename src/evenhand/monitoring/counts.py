@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,10 +16,12 @@ from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.names import Key
 from evenhand.groups.strata import stratify
-from evenhand.requirements.rates import read_rows
+from evenhand.requirements.rates import Decisions, read_rows
 
 Floats = NDArray[np.float64]
 
+_LONG = 1000
+"""Rows of a batch that is recognised by its content."""
 _GROWTH, _FIRST_ROWS = 1.5, 256
 """A new start is made when the rows are this many times those of the last one, and at least so many."""
 _MOST_STARTS, _MOST_RECORDS = 12, 36
@@ -43,6 +46,8 @@ class Batch:
         Rows that are counted, and rows that lack a sensitive value.
     classes : array or None
         The negative and the positive label, if labels were read.
+    digest : str
+        Of the content; empty if the batch is not recognised by it.
     """
 
     names: tuple[str, ...]
@@ -52,6 +57,7 @@ class Batch:
     rows: int
     excluded: int = 0
     classes: NDArray[Any] | None = None
+    digest: str = ""
 
 
 def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any) -> Batch:
@@ -70,10 +76,10 @@ def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any)
     -------
     Batch
     """
-    weights = columns["sample_weight"]
+    weights, digest = columns["sample_weight"], ""
     if data is None:
         decisions = read_rows(**columns, **policy)
-        counted, weights = tally(decisions), decisions.weights
+        counted, weights, digest = tally(decisions), decisions.weights, _digest(decisions)
     else:
         names = {name: columns.get(name) for name in ("y_true", "y_pred", "before", "sample_weight")}
         controls = columns["control_features"]
@@ -94,7 +100,18 @@ def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any)
     sums = np.concatenate([everybody * (not late), by_label * counted.labelled], axis=1)
     there, rows = np.flatnonzero(counted.rows.sum(axis=1)), int(counted.rows.sum())
     seen = tuple(cells[k] for k in there)
-    return Batch(features, n_controls, seen, sums[there], rows, counted.groups.excluded_rows, counted.classes)
+    excluded = counted.groups.excluded_rows
+    return Batch(features, n_controls, seen, sums[there], rows, excluded, counted.classes, digest)
+
+
+def _digest(decisions: Decisions) -> str:
+    """Of the content of a batch; empty if it is short, because short ones may be alike by chance."""
+    if len(decisions.codes) < _LONG:
+        return ""
+    found = hashlib.sha256(repr(cells_of(decisions.groups)).encode())
+    for part in (decisions.codes, decisions.selection, decisions.positive, decisions.weights):
+        found.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()
 
 
 def cells_of(groups: Groups) -> tuple[tuple[str, ...], int, tuple[Key, ...]]:

@@ -160,16 +160,13 @@ class Monitor(ShownAsTable):
         time : str, date or datetime, default=None
             When the decisions were made, in ISO 8601; never before that of an earlier batch.
         batch : str, default=None
-            Identifier of the batch. One that was counted before is told and not counted again.
+            Identifier of the batch. One that was counted before is told and not counted again. Without it,
+            at least 1,000 rows are recognised by their content, unless they are columns of `data`.
         late : bool, default=False
             The rows were counted before without labels, and only their labels are counted now.
         """
         if late and y_true is None:
             raise InputError("late rows are counted for their labels: pass y_true.")
-        identifiers = [] if batch is None else [hashlib.sha256(f"{batch}".encode()).hexdigest()[:12]]
-        if any(one in self._seen for one in identifiers):
-            warn_user(f"batch {batch!r} was counted before and is not counted again.", MonitorWarning)
-            return
         when, history = self._read_time(time, late=late), self._history
         rows = y_pred if data is None else data
         if hasattr(rows, "__len__") and not isinstance(rows, str) and not len(rows):
@@ -182,6 +179,13 @@ class Monitor(ShownAsTable):
             positive, missing = self.pos_label if self._classes is None else None, self.missing
             policy = {"classes": classes, "pos_label": positive, "missing": missing}
             found = read_batch(columns, data=data, late=late, **policy)
+        text = found.digest and f"{found.digest} {when} {late}" if batch is None else f"{batch}"
+        identifiers = [hashlib.sha256(text.encode()).hexdigest()[:12]] if text else []
+        if any(one in self._seen for one in identifiers):
+            what = "a batch with the same rows" if batch is None else f"batch {batch!r}"
+            advice = " If it is another one, pass an identifier as batch=." if batch is None else ""
+            warn_user(f"{what} was counted before and is not counted again.{advice}", MonitorWarning)
+            return
         self._count(found, when, identifiers)
         self._library = library_of(data) if data is not None else library_of(sensitive_features, y_pred)
 
