@@ -322,9 +322,10 @@ class _BinaryJson:
         return np.frombuffer(self.data[start : self.at], dtype=kind)
 
     def _length(self) -> int:
-        [length] = found = self._numbers(self._mark(), 1)
-        _require(found.dtype.kind in "iu", 0 <= length <= len(self.data))
-        return int(length)
+        _require(self._mark() == "L")
+        length = int(self._numbers("L", 1)[0])
+        _require(0 <= length <= len(self.data))
+        return length
 
     def _text(self) -> str:
         return self._numbers("U", self._length()).tobytes().decode()
