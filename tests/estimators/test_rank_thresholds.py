@@ -7,7 +7,7 @@ from tests.flat import build
 
 import evenhand as eh
 from evenhand.data.features import random_split
-from evenhand.estimators.rank_thresholds import plan_ranks, set_thresholds
+from evenhand.estimators.rank_thresholds import are_tied, plan_ranks, set_thresholds
 from evenhand.exceptions import GuaranteeWarning, InputError
 from evenhand.guarantee.ranks import Ranks, violation_chances
 from evenhand.optimum.group_thresholds import group_thresholds
@@ -85,16 +85,29 @@ def test_there_are_no_ranks_where_rows_to_learn_from_are_tied_near_a_threshold()
     rates = CellRates(eh.Groups.product({"group": range(2)}), masses, masses / 2)
     apart, far, near = (np.linspace(1, 0, 400) for _ in range(3))
     far[10:20], near[199:201] = far[10], near[199]
-    sizes = np.array([400, 400])
-    assert plan_ranks(rates, ALL, [apart, far], sizes).ranks == (201, 201)
-    assert plan_ranks(rates, ALL, [apart, near], sizes) is None
+    assert plan_ranks(rates, ALL, np.array([400, 400])).ranks == (201, 201)
+    assert not are_tied(rates, ALL, [apart, far])
+    assert are_tied(rates, ALL, [apart, near])
+
+
+def test_only_ties_near_the_thresholds_that_are_set_matter():
+    """The search passes exact parity, near which scores are tied, and ends where they are not."""
+    rng = np.random.default_rng(1)
+    group = np.repeat(["a", "b"], 4000)
+    x = rng.normal(size=8000) + 1.5 * (group == "a")
+    x[(group == "b") & (x > -0.8) & (x < -0.5)] = -0.65
+    y = (x + rng.logistic(size=8000) > 0).astype(int)
+    fair = fit_to(x[:, None], y, group, eh.DemographicParity(difference=0.3, against="groups"))
+    assert fair.guarantee_.holds
+    assert fair.guarantee_.ranks is not None
+    assert "RateBound" not in str(fair.guarantee_.internal)
 
 
 def test_a_group_without_rows_to_learn_from_gets_the_rate_of_all():
     mass = np.array([[0.5, 0.5], [0.0, 0.0]])
     rates = CellRates(eh.Groups.product({"group": range(2)}), mass, mass * 0.3)
-    ranks = plan_ranks(rates, ALL, [np.linspace(1, 0, 50), np.zeros(0)], np.array([99, 9]))
-    assert ranks.ranks == (30, 4)
+    assert plan_ranks(rates, ALL, np.array([99, 9])).ranks == (30, 4)
+    assert not are_tied(rates, ALL, [np.linspace(1, 0, 50), np.zeros(0)])
 
 
 ATOMS = np.linspace(0.02, 0.98, 8000)

@@ -97,9 +97,7 @@ def ranked_scores(scores: Posteriors, labels: tuple[bool, bool], positive: NDArr
     return [np.sort(eta[codes == m])[::-1] for m in range(scores.n_groups)]
 
 
-def plan_ranks(
-    rates: CellRates, labels: tuple[bool, bool], learned: Sequence[Floats], sizes: Counts
-) -> Ranks | None:
+def plan_ranks(rates: CellRates, labels: tuple[bool, bool], sizes: Counts) -> Ranks:
     """Ranks at which groups have given rates, on average.
 
     Parameters
@@ -108,23 +106,39 @@ def plan_ranks(
         Of the classifier whose rates are wanted.
     labels : pair of bool
         Which of the labels 0 and 1 count.
-    learned : sequence of arrays
-        Scores of rows that are not held out, by group, from the highest on.
     sizes : array of int, shape (M,)
         Number of held-out rows that count in each group.
 
     Returns
     -------
-    Ranks or None
-        None if rows that are not held out have the same score near a threshold.
+    Ranks
     """
+    return Ranks(labels, tuple(rank_of(_shares(rates, labels), sizes).tolist()), tuple(sizes.tolist()))
+
+
+def are_tied(rates: CellRates, labels: tuple[bool, bool], learned: Sequence[Floats]) -> bool:
+    """Whether rows that are not held out have the same score near a threshold that gives these rates.
+
+    Parameters
+    ----------
+    rates, labels
+        As for :func:`plan_ranks`.
+    learned : sequence of arrays
+        Scores of rows that are not held out, by group, from the highest on.
+
+    Returns
+    -------
+    bool
+    """
+    return any(map(_tied, learned, _shares(rates, labels).tolist()))
+
+
+def _shares(rates: CellRates, labels: tuple[bool, bool]) -> Floats:
     mask = np.array(labels)
     mass, selected = ((part * mask).sum(axis=1) for part in (rates.mass, rates.selected))
     overall = selected.sum() / max(mass.sum(), np.finfo(np.float64).tiny)
-    share = np.clip(np.divide(selected, mass, out=np.full(len(mass), overall), where=mass > 0), 0.0, 1.0)
-    if any(map(_tied, learned, share.tolist())):
-        return None
-    return Ranks(labels, tuple(rank_of(share, sizes).tolist()), tuple(sizes.tolist()))
+    share = np.divide(selected, mass, out=np.full(len(mass), overall), where=mass > 0)
+    return np.asarray(np.clip(share, 0.0, 1.0))
 
 
 def set_thresholds(rule: Rule, scores: Posteriors, positive: NDArray[np.bool_], ranks: Ranks) -> Rule | None:
@@ -209,8 +223,6 @@ class RankSearch:
     groups : Groups
     labels : pair of bool
         Which of the labels 0 and 1 count in its rate.
-    learned : tuple of arrays
-        Scores of rows that are not held out, by group, from the highest on.
     sizes, everyone : arrays of int, shape (M,)
         Rows that count in each group: held out ones, and those that limit the groups' parts.
     solve : function
@@ -220,7 +232,6 @@ class RankSearch:
     constraint: Constraint
     groups: Groups
     labels: tuple[bool, bool]
-    learned: tuple[NDArray[np.float64], ...]
     sizes: NDArray[np.intp]
     everyone: NDArray[np.intp]
     solve: Callable[[Constraint], Solution | None]
@@ -288,8 +299,6 @@ class RankSearch:
         solution = self.solve(internal)
         if solution is None or not (np.diff(solution.rule.table, axis=1) > 0).all():
             return None  # low scores are selected
-        ranks = plan_ranks(solution.rates, self.labels, self.learned, self.sizes)
-        if ranks is None:
-            return None
+        ranks = plan_ranks(solution.rates, self.labels, self.sizes)
         joint, chances = violation_chances(self.constraint, self.groups, ranks, self.everyone, level)
         return None if kept and joint > level else Ranked(internal, solution, ranks, chances)

@@ -15,7 +15,6 @@ from evenhand.estimators.rank_thresholds import (
     count_all,
     count_ranked,
     plan_ranks,
-    ranked_scores,
     set_thresholds,
 )
 from evenhand.estimators.training_data import TrainingData
@@ -101,18 +100,9 @@ def _compare_ranks(
         model.solved_rule_.selection(posteriors.out_of_fold)
     )
     sizes, everyone = count_ranked(labels, held_out, groups), count_all(labels, learned, held_out, groups)
-    planned = plan_ranks(
-        CellRates(groups, problem.masses, selected),
-        labels,
-        ranked_scores(posteriors.deployed, labels, at.positive),
-        sizes,
-    )
+    planned = plan_ranks(CellRates(groups, problem.masses, selected), labels, sizes)
     # On another processor a rank may be rounded to the next.
-    if (
-        planned is None
-        or ranks.sizes != planned.sizes
-        or np.ptp([ranks.ranks, planned.ranks], axis=0).max() > 1
-    ):
+    if ranks.sizes != planned.sizes or np.ptp([ranks.ranks, planned.ranks], axis=0).max() > 1:
         return ["the ranks that the guarantee rests on are not those of these rows"]
     level = 1 - model.guarantee_.confidence
     chance, _ = violation_chances(problem.constraint, groups, ranks, everyone, level)
