@@ -73,9 +73,8 @@ class GuaranteeCandidates:
         search, level = self._rank_search, 1 - confidence
         if search is not None:
             careful = next(filter(None, (search.under(one, level) for one in self._requirements)), None)
-            by_ranks = None if careful is None else self._at_ranks(search, careful, confidence)
-            if by_ranks is not None:
-                return by_ranks
+            if careful is not None:
+                return self._at_ranks(search, careful, confidence)
         resolved, everyone = self.problem.constraint, self.rows.data.everyone
         solution, guarantee = guaranteed(
             self.from_strictest(), self.constraint, confidence, resolved=resolved, all_rows=everyone
@@ -84,19 +83,11 @@ class GuaranteeCandidates:
 
     def _at_ranks(
         self, search: RankSearch, careful: Ranked, confidence: float
-    ) -> tuple[Solution, Rule, GuaranteeResult] | None:
-        """The rule with thresholds at ranks that guarantee the requirement, or else at careful ones.
-
-        None if rows that are not held out are tied near these: held-out rows may be tied at them then.
-        """
+    ) -> tuple[Solution, Rule, GuaranteeResult]:
+        """The rule with thresholds at ranks that guarantee the requirement, or else at careful ones."""
         level, parity = 1 - confidence, self.constraint.tightened(1.0)
         kept = search.loosest((parity, *self._requirements), level)
         found = kept or careful
-        learned = self.scored.learned
-        positive = self.rows.data.examples.positive[learned.rows]
-        scores = rank_thresholds.ranked_scores(learned.deployed, search.labels, positive)
-        if rank_thresholds.are_tied(found.solution.rates, search.labels, scores):
-            return None
         reached = self.constraint if kept else search.weaker(found.ranks, self.constraint, level)
         rule = self._rule(found.solution)
         placed = None
@@ -140,9 +131,14 @@ class GuaranteeCandidates:
         deployed, learned = self.scored.learned.deployed, self.rows.data.examples
         if labels is None or deployed.codes is None or self._loosest.group_weights:
             return None
+        positive = learned.positive[self.scored.learned.rows]
+        scores = tuple(rank_thresholds.ranked_scores(deployed, labels, positive))
+        expected = rank_thresholds.count_ranked(labels, learned, groups) * len(self.held_out) // len(learned)
+        if rank_thresholds.plan_ranks(self._loosest.rates, labels, scores, expected).tied:
+            return None
         sizes = rank_thresholds.count_ranked(labels, self.held_out, groups)
         everyone = rank_thresholds.count_all(labels, learned, self.held_out, groups)
-        about = (self.problem.constraint, groups, labels, sizes, everyone)
+        about = (self.problem.constraint, groups, labels, scores, sizes, everyone)
         return RankSearch(*about, self._solve)
 
     @cached_property
