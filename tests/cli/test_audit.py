@@ -122,6 +122,7 @@ def test_by_default_the_decision_that_sorts_last_is_positive(folder, capsys, tmp
     pl.DataFrame({"p": ["no", "no"], "sex": ["F", "M"]}).write_csv(tmp_path / "t.csv")
     err = refused(capsys, "audit", tmp_path / "t.csv", "--prediction", "p", *options)
     assert "--prediction holds 'no' in 2 of 2 rows, but the classes are 0 and 1" in err
+    assert "or name the positive one by --positive" in err
 
 
 def test_a_positive_label_is_read_as_a_value_of_its_column(capsys, tmp_path):

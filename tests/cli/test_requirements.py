@@ -59,9 +59,9 @@ def test_notions_and_bounds_are_joined():
         ({"ceiling": ("precision=2",)}, "--ceiling must be a rate and a number from 0 to 1"),
         (
             {"floor": ("precison=0.5",)},
-            "unknown rate 'precison'. Did you mean 'precision'?",
+            "--floor: unknown rate 'precison'. Did you mean 'precision'?",
         ),
-        ({"no_worse": ("precision",)}, "NoWorse: unknown rate 'precision'"),
+        ({"no_worse": ("precision",)}, "--no-worse: unknown rate 'precision'"),
     ],
     ids=str,
 )

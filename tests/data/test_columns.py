@@ -3,6 +3,7 @@ import datetime
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from evenhand.data.columns import BLOCK_ROWS, as_column, factorize, level_order, named_columns
@@ -157,3 +158,9 @@ def test_a_column_may_be_a_table_or_matrix_of_one_column():
 
 def test_control_characters_are_escaped():
     assert show("\x1b[2J\u202ex") == "\\x1b[2J\\u202ex"
+
+
+def test_strings_that_pyarrow_takes_over_from_polars_are_grouped():
+    views = pa.table(pl.DataFrame({"sex": ["M", None, "F", "M"]}))["sex"]
+    assert factorize(views, what="sex")[0] == ("F", "M")
+    np.testing.assert_array_equal(factorize(views, what="sex")[1], [1, -1, 0, 1])

@@ -377,6 +377,17 @@ def test_explanations_say_what_was_decided_and_what_moved_it(tiers, loans):
         loans.explain(table, words={"approve": "yes"})
 
 
+def test_of_more_than_two_labels_the_probability_is_of_the_likeliest(tiers):
+    told = tiers.explain(new("sex")[:2], outcome="repayment")
+    assert "P(likeliest)" in str(told)
+    assert "repayment" not in str(told)
+
+
+def test_our_trees_learn_several_labels_where_no_group_may_be_worse_off():
+    fair = fitted(TIERS, PARITY & eh.NoWorse("accuracy", margin=-0.3), model=eh.TabularClassifier(max_iter=5))
+    assert fair.certificate_.violation < 1e-9
+
+
 def test_known_groups_have_ranges_of_scores_for_each_action():
     fair = fitted(LOANS, PARITY & REVIEWS, cost=COSTS, aware=True)
     table = new("sex")

@@ -856,8 +856,10 @@ def understate(path):
     path.write_bytes(packed + hashlib.sha256(packed).hexdigest().encode())
 
 
-@pytest.mark.parametrize("package", ["xgboost", "lightgbm"])
-def test_a_booster_that_takes_much_memory_to_parse_is_refused(package, path):
+@pytest.mark.parametrize(
+    ("package", "item"), [("xgboost", b"[]"), ("xgboost", b"i\x80"), ("xgboost", b"U\xff"), ("lightgbm", b"")]
+)
+def test_a_booster_that_takes_much_memory_to_parse_is_refused(package, item, path):
     if package == "xgboost":
         booster = XGBClassifier(n_estimators=2, n_jobs=1)
     else:
@@ -867,7 +869,7 @@ def test_a_booster_that_takes_much_memory_to_parse_is_refused(package, path):
     def change(members):
         inner = members_of(members["estimator.skops"])
         for name in [name for name in inner if name.endswith(".bin")]:
-            inner[name] = inner[name][:-1] + b"U\x01x[" + b"[]" * 200_000 + b"]}"
+            inner[name] = inner[name][:-1] + b"U\x01x[" + item * 200_000 + b"]}"
         schema = inner["schema.json"].replace(b"max_feature_idx=", b"a\\\\n" * 200_000 + b"max_feature_idx=")
         members["estimator.skops"] = stored({**inner, "schema.json": schema})
 

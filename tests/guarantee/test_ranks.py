@@ -54,15 +54,30 @@ def exact_chance(k, n, d):
 )
 def test_the_chance_of_a_violation_is_that_of_uniform_order_statistics(k, n, d):
     constraint = eh.DemographicParity(difference=d, against="groups")
-    chance, by_group = violation_chances(constraint, TWO, Ranks(ALL, k, n), MANY, 0.9)
+    chance, by_group = violation_chances(constraint, TWO, Ranks(ALL, k, (0, 0), n), MANY, 0.9)
     exact = exact_chance(k, n, d)
     assert exact < chance - 0.9 / 50 < exact + 0.01  # three standard errors are added
     assert [found for _, found in by_group] == pytest.approx([exact, exact], abs=0.005)
 
 
+def test_ties_widen_what_is_possible():
+    constraint, n = eh.DemographicParity(difference=0.1, against="groups"), (200, 200)
+    chances = [
+        violation_chances(constraint, TWO, Ranks(ALL, (100, 100), (w, w), n), MANY, 0.05)[0]
+        for w in (0, 3, 9)
+    ]
+    assert chances[0] < chances[1] < chances[2]
+
+
+def test_ties_are_too_many_beyond_half_a_standard_error():
+    assert not Ranks(ALL, (50, 200), (2, 5), (99, 399)).tied
+    assert Ranks(ALL, (50, 200), (3, 5), (99, 399)).tied
+    assert Ranks(ALL, (0, 200), (0, 6), (99, 399)).tied
+
+
 def test_a_constant_classifier_violates_no_parity_but_a_bound():
     parity, floor = eh.DemographicParity(difference=0.01), eh.RateBound("selection rate", at_least=0.5)
-    everybody, nobody = Ranks(ALL, (12, 22), (10, 20)), Ranks(ALL, (0, 0), (10, 20))
+    everybody, nobody = Ranks(ALL, (12, 22), (0, 0), (10, 20)), Ranks(ALL, (0, 0), (0, 0), (10, 20))
     for constraint in (
         parity,
         eh.DemographicParity(ratio=0.8),
@@ -72,7 +87,7 @@ def test_a_constant_classifier_violates_no_parity_but_a_bound():
         assert violation_chances(constraint, TWO, nobody, MANY, 0.05)[0] < 0.01
     five = eh.Groups.product({"group": range(5)})
     parts = np.array([100, 300, 70, 41, 900])
-    all_of_five = Ranks(ALL, (12,) * 5, (10,) * 5)
+    all_of_five = Ranks(ALL, (12,) * 5, (0,) * 5, (10,) * 5)
     assert violation_chances(eh.DemographicParity(ratio=0.8), five, all_of_five, parts, 0.05)[0] < 0.01
     assert violation_chances(floor, TWO, everybody, MANY, 0.05)[0] < 0.01
     assert violation_chances(floor, TWO, nobody, MANY, 0.05)[0] >= 1
@@ -88,7 +103,7 @@ def test_a_rate_of_the_rows_that_are_not_selected_is_tested():
 
 
 def test_uncertain_parts_of_the_population_cost_something():
-    ranks = Ranks(ALL, (400, 200, 100), (1000, 500, 250))
+    ranks = Ranks(ALL, (400, 200, 100), (0, 0, 0), (1000, 500, 250))
     constraint = eh.DemographicParity(difference=0.03)
     few, many = (
         violation_chances(constraint, GROUPS, ranks, np.array([4, 2, 1]) * by, 0.05)[0] for by in (100, 10**7)
@@ -114,13 +129,13 @@ def test_a_rank_has_its_share_on_average():
 def test_below_all_rows_is_not_everybody():
     """With few rows a high rate is uncertain, however it is reached."""
     constraint, few = eh.RateBound("selection rate", at_least=0.8, groups="intersectional"), (7, 1000)
-    chance, _ = violation_chances(constraint, TWO, Ranks(ALL, (8, 950), few), MANY, 0.9)
+    chance, _ = violation_chances(constraint, TWO, Ranks(ALL, (8, 950), (0, 0), few), MANY, 0.9)
     assert chance - 0.9 / 50 == pytest.approx(0.8**7, abs=0.01)
 
 
 def test_probabilities_are_in_the_order_of_tests():
     both = eh.RateBound("selection rate", at_least=0.4) & eh.RateBound("selection rate", at_most=0.52)
-    ranks = Ranks(ALL, (50, 50), (100, 100))
+    ranks = Ranks(ALL, (50, 50), (0, 0), (100, 100))
     _, by_group = violation_chances(both, TWO, ranks, np.array([10**6, 10**6]), 0.9)
     low, high = (found for _, found in by_group)
     assert low < 0.02
@@ -130,4 +145,4 @@ def test_probabilities_are_in_the_order_of_tests():
 @pytest.mark.parametrize("ranks", [(1,), (1, -1), (1, 1.5)])
 def test_ranks_are_whole_numbers_one_for_each_group(ranks):
     with pytest.raises(InputError, match="must be integers"):
-        Ranks(ALL, ranks, (5, 5))
+        Ranks(ALL, ranks, (0, 0), (5, 5))

@@ -12,6 +12,7 @@ from typing import Any
 
 import evenhand as eh
 from evenhand.cli.bands import Bands, read_bands
+from evenhand.cli.messages import in_options
 from evenhand.cli.options import Learning, Required
 from evenhand.cli.table_files import columns_in, refuse_unknown
 from evenhand.cli.table_rows import TrainingFile, as_value, column_names, groups_of_files, scan_rows
@@ -129,8 +130,10 @@ def _bounds(required: Required) -> list[Any]:
         for text in texts:
             name, number, everywhere = _read_bound(option, text)
             scope = required.groups if everywhere else "population"
-            found.append(eh.RateBound(name, **{side: number}, groups=scope))
-    return found + [eh.NoWorse(name, groups=required.groups) for name in required.no_worse]
+            with in_options({"RateBound": option}):
+                found.append(eh.RateBound(name, **{side: number}, groups=scope))
+    with in_options({"NoWorse": "--no-worse"}):
+        return found + [eh.NoWorse(name, groups=required.groups) for name in required.no_worse]
 
 
 def _read_bound(option: str, text: str) -> tuple[str, float, bool]:

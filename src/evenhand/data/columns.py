@@ -215,7 +215,10 @@ def _factorize_series(column: nw.Series[Any], what: str, limit: int) -> tuple[li
     if not found:
         return [], np.full(len(column), -1, np.int32)
     hash(found[0])
-    codes = column.replace_strict(found, list(range(len(found))), default=-1, return_dtype=nw.Int32)
+    try:
+        codes = column.replace_strict(found, list(range(len(found))), default=-1, return_dtype=nw.Int32)
+    except Exception:  # such as of views of strings, as pyarrow takes them over from polars
+        return _factorize_array(object_column(column.to_list()), what, limit)
     return found, codes.to_numpy()
 
 

@@ -165,9 +165,10 @@ def read_selection(
     if unknown:
         listed = ", ".join(repr(levels[k]) for k in unknown[:5])
         rows, n_rows = count_rows(np.isin(codes, unknown), counts)
+        or_name = ", or name the positive one by pos_label" if classes is None and len(levels) <= 2 else ""
         raise InputError(
             f"{what} holds {listed} in {rows:,} of {n_rows:,} rows, but the classes are {known[0]!r} "
-            f"and {known[1]!r}. Pass predicted labels or probabilities in [0, 1]."
+            f"and {known[1]!r}. Pass predicted labels or probabilities in [0, 1]{or_name}."
         )
     return np.array([level == known[1] for level in levels], dtype=np.bool_)[codes]
 

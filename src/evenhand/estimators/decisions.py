@@ -125,8 +125,10 @@ class SeveralActions(TwoDecisions):
             raise refused_with_actions("reasons")
         p, labels, names = posteriors, self.model._labels, self.model.rule_.actions
         words = read_words(words, self.model.actions_.tolist())
-        if outcome is None:
-            outcome = labels[-1] if len(labels) == 2 else "likeliest"
+        if len(labels) > 2:
+            outcome = "likeliest"
+        elif outcome is None:
+            outcome = labels[-1]
         H, place, free = self.model._margins(visible, p), np.arange(len(p)), self.unconstrained(p)
         others, best, chances = H.copy(), free.argmax(axis=1), self.model.rule_.selection(p)
         others[place, decided] = -np.inf

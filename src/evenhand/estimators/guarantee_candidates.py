@@ -133,9 +133,10 @@ class GuaranteeCandidates:
             return None
         positive = learned.positive[self.scored.learned.rows]
         scores = tuple(rank_thresholds.ranked_scores(deployed, labels, positive))
-        sizes = rank_thresholds.count_ranked(labels, self.held_out, groups)
-        if rank_thresholds.plan_ranks(self._loosest.rates, labels, scores, sizes) is None:
+        expected = rank_thresholds.count_ranked(labels, learned, groups) * len(self.held_out) // len(learned)
+        if rank_thresholds.plan_ranks(self._loosest.rates, labels, scores, expected).tied:
             return None
+        sizes = rank_thresholds.count_ranked(labels, self.held_out, groups)
         everyone = rank_thresholds.count_all(labels, learned, self.held_out, groups)
         about = (self.problem.constraint, groups, labels, scores, sizes, everyone)
         return RankSearch(*about, self._solve)

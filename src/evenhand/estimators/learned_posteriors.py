@@ -37,7 +37,7 @@ from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.table_encoder import without_last
 from evenhand.posteriors.tabular import TabularClassifier
-from evenhand.requirements.actions import Actions, on_actions
+from evenhand.requirements.actions import Actions
 from evenhand.requirements.requirement import Constraint
 
 
@@ -287,9 +287,8 @@ def _separate_is_enough(settings: Settings, data: TrainingData) -> bool:
     cells, L = data.examples.compared_cells, data.examples.n_labels
     counts = np.bincount(cells, weights=data.weights, minlength=L * len(data.compared))
     masses = (counts / counts.sum()).reshape(-1, L)
-    if data.actions is None:
-        return label_and_group_suffice(settings.constraint, settings.classifier.cost, masses, data.compared)
-    return label_and_group_suffice(on_actions(settings.constraint, data.actions), 0.5, masses, data.compared)
+    cost = settings.classifier.cost if data.actions is None else 0.5
+    return label_and_group_suffice(settings.constraint, cost, masses, data.compared, data.actions)
 
 
 def _constant(cells: NDArray[np.float64]) -> bool:

@@ -29,7 +29,9 @@ Counts = NDArray[np.intp]
 _EVERYBODY, _NOBODY = -1.0, 1.0
 """Thresholds below and above all scores."""
 _AROUND = 3.0
-"""Ties are looked for within so many standard errors of the rank, of as many held-out rows."""
+"""Ties are looked for within so many standard errors of the rank, of both parts of the rows."""
+_MORE_TIES = 2.0
+"""A tie may have so many standard errors more held-out rows than expected."""
 _RATES = {(1, 1): "selection rate", (0, 1): "true-positive rate", (1, 0): "false-positive rate"}
 """The share selected of the rows with given labels."""
 _NEARER = tuple(np.linspace(0.5, 0.0, 20, endpoint=False).tolist())
@@ -99,7 +101,7 @@ def ranked_scores(scores: Posteriors, labels: tuple[bool, bool], positive: NDArr
 
 def plan_ranks(
     rates: CellRates, labels: tuple[bool, bool], learned: Sequence[Floats], sizes: Counts
-) -> Ranks | None:
+) -> Ranks:
     """Ranks at which groups have given rates, on average.
 
     Parameters
@@ -109,22 +111,21 @@ def plan_ranks(
     labels : pair of bool
         Which of the labels 0 and 1 count.
     learned : sequence of arrays
-        Scores of rows that are not held out, by group, from the highest on.
+        Scores of rows that are not held out, by group, from the highest on. They tell how many rows have the
+        same score.
     sizes : array of int, shape (M,)
         Number of held-out rows that count in each group.
 
     Returns
     -------
-    Ranks or None
-        None if rows that are not held out have the same score near a threshold.
+    Ranks
     """
     mask = np.array(labels)
     mass, selected = ((part * mask).sum(axis=1) for part in (rates.mass, rates.selected))
     overall = selected.sum() / max(mass.sum(), np.finfo(np.float64).tiny)
     share = np.clip(np.divide(selected, mass, out=np.full(len(mass), overall), where=mass > 0), 0.0, 1.0)
-    if any(map(_tied, learned, share.tolist())):
-        return None
-    return Ranks(labels, tuple(rank_of(share, sizes).tolist()), tuple(sizes.tolist()))
+    slack = [_ties(*each) for each in zip(learned, share.tolist(), sizes.tolist(), strict=True)]
+    return Ranks(labels, tuple(rank_of(share, sizes).tolist()), tuple(slack), tuple(sizes.tolist()))
 
 
 def set_thresholds(rule: Rule, scores: Posteriors, positive: NDArray[np.bool_], ranks: Ranks) -> Rule | None:
@@ -143,11 +144,10 @@ def set_thresholds(rule: Rule, scores: Posteriors, positive: NDArray[np.bool_], 
     Returns
     -------
     Rule or None
-        None if rows on both sides of a threshold have the same score, or a group has too few rows for its
-        rank.
+        None if more rows have the same score than the slack allows, or a group has too few rows for its rank.
     """
     ranked = ranked_scores(scores, ranks.labels, positive)
-    edges = [_edge(*each) for each in zip(ranked, ranks.ranks, strict=True)]
+    edges = [_edge(*each) for each in zip(ranked, ranks.ranks, ranks.slack, strict=True)]
     at = [edge for edge in edges if edge is not None]
     if len(at) < len(edges):
         return None
@@ -158,19 +158,25 @@ def set_thresholds(rule: Rule, scores: Posteriors, positive: NDArray[np.bool_], 
     return replace(rule, table=table, steps=steps, ties=None, atoms=None, chances=None, reach=0.0)
 
 
-def _edge(scores: Floats, k: int) -> float | None:
-    """A threshold at the rank k; None if it would part rows with the same score."""
+def _edge(scores: Floats, k: int, slack: int) -> float | None:
+    """A threshold at the rank k, or at the nearest that does not part rows with the same score."""
     n = len(scores)
     if k in (0, n + 2):
         return _EVERYBODY if k else _NOBODY
     if not n or k > n + 2:
         return None
-    if k > n and scores[-1] <= SAME_ATOM:
+    place = k  # as many rows, less one, are selected
+    if k <= n:
+        same = np.abs(scores - scores[k - 1]) <= SAME_ATOM
+        first, last = int(same.argmax()) + 1, n - int(same[::-1].argmax())
+        if min(k - first, last + 1 - k) > slack:
+            return None
+        place = first if k - first <= last + 1 - k else last + 1
+    if place > n and scores[-1] <= SAME_ATOM:
         return _EVERYBODY  # there is no lower score
-    higher = scores[k - 2] if k > 1 else 1.0
-    lower = scores[k - 1] if k <= n else 0.0
-    tied = 1 < k <= n and higher - lower <= SAME_ATOM
-    return None if tied else float((higher + lower) / 2)
+    higher = scores[place - 2] if place > 1 else 1.0
+    lower = scores[place - 1] if place <= n else 0.0
+    return float((higher + lower) / 2)
 
 
 def _step(edge: float) -> tuple[Floats, Floats]:
@@ -180,12 +186,22 @@ def _step(edge: float) -> tuple[Floats, Floats]:
     return np.array([edge]), np.array([0.0, 1.0])
 
 
-def _tied(scores: Floats, share: float) -> bool:
-    """Whether rows have the same score near the given share of selected ones."""
+def _ties(scores: Floats, share: float, n: int) -> int:
+    """Slack for rows with the same score near the given share of selected ones."""
     count = len(scores)
-    around = 1 + _AROUND * np.sqrt(2 * share * (1 - share) * count)
+    if not count or not n:
+        return 0
+    around = 1 + _AROUND * np.sqrt(share * (1 - share) * (count + count**2 / n))
     first, last = (int(np.clip(count * share + step, 0, count)) for step in (-around, around))
-    return bool((np.abs(np.diff(scores[first:last])) <= SAME_ATOM).any())
+    near = scores[first:last]
+    if len(near) < 2:
+        return 0
+    parted = np.flatnonzero(np.abs(np.diff(near)) > SAME_ATOM)
+    most = int(np.diff(np.concatenate([[-1], parted, [len(near) - 1]])).max())
+    if most < 2:
+        return 0
+    expected = most * n / count
+    return int(np.ceil((expected + _MORE_TIES * np.sqrt(expected) - 1) / 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +305,5 @@ class RankSearch:
         if solution is None or not (np.diff(solution.rule.table, axis=1) > 0).all():
             return None  # low scores are selected
         ranks = plan_ranks(solution.rates, self.labels, self.learned, self.sizes)
-        if ranks is None:
-            return None
         joint, chances = violation_chances(self.constraint, self.groups, ranks, self.everyone, level)
         return None if kept and joint > level else Ranked(internal, solution, ranks, chances)

@@ -171,7 +171,7 @@ class GuaranteeResult:
         if self.limiting is None or not self.limiting.n:
             return "a group has no held-out rows"
         if self.ranks is not None and self.attainable is None:
-            return f"some of the {self.n_rows:,} held-out rows are tied at a threshold"
+            return f"too many of the {self.n_rows:,} held-out rows are tied at a threshold"
         return "what was asked cannot be shown with any realistic number of rows"  # up to 10**9
 
 

@@ -32,6 +32,8 @@ _DRAWS = 40_000
 """Of the uniform numbers; three standard errors of a probability of 0.05 are then 0.003, and are added."""
 _NUMBERS = 250_000
 """Of a block of draws, so that they take little memory with many groups."""
+_MOST_TIED = 0.5
+"""In standard errors; where scores are tied more than that, classifiers that are tested are more accurate."""
 _FOR_PARTS = 50
 """A fiftieth of the level is spent on limits of the groups' parts of the population."""
 
@@ -47,29 +49,39 @@ class Ranks:
     ranks : tuple of int
         From the highest score: the threshold is just above the row of this rank, or below all n rows if it is
         n + 1. At 0 nobody is selected, at n + 2 everybody.
+    slack : tuple of int
+        By how many ranks a threshold may be off, because rows with the same score are on the same side.
     sizes : tuple of int
         Number of held-out rows that are ranked.
     """
 
     labels: tuple[bool, bool]
     ranks: tuple[int, ...]
+    slack: tuple[int, ...]
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        columns = (self.ranks, self.sizes)
+        columns = (self.ranks, self.slack, self.sizes)
         whole = all(type(number) is int and number >= 0 for column in columns for number in column)
         if len({len(column) for column in columns}) > 1 or not whole:
-            raise InputError("ranks and sizes must be integers, one for each group.")
+            raise InputError("ranks, slack and sizes must be integers, one for each group.")
+
+    @property
+    def tied(self) -> bool:
+        """Whether ties move a threshold by more than half a standard error of its rank in some group."""
+        k, w, n = (np.array(column, dtype=np.float64) for column in (self.ranks, self.slack, self.sizes))
+        return bool((w > _MOST_TIED * np.sqrt(np.maximum(k * (n + 1 - k) / (n + 1), 1.0))).any())
 
     def draws(self, rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
         """Shares that are selected, at least and at most, in random populations, shape (count, M)."""
         lower, upper = np.zeros((2, count, len(self.ranks)))
-        for m, (k, n) in enumerate(zip(self.ranks, self.sizes, strict=True)):
+        for m, (k, w, n) in enumerate(zip(self.ranks, self.slack, self.sizes, strict=True)):
             if k >= n + 2:
                 lower[:, m] = upper[:, m] = 1.0
             elif k > 0:
-                upper[:, m] = rng.beta(k, n + 1 - k, count) if k <= n else 1.0
-                lower[:, m] = upper[:, m] * rng.beta(k - 1, 1, count) if k > 1 else 0.0
+                low, high = max(k - 1 - w, 0), min(k + w, n + 1)
+                upper[:, m] = rng.beta(high, n + 1 - high, count) if high <= n else 1.0
+                lower[:, m] = upper[:, m] * rng.beta(low, high - low, count) if low else 0.0
         return lower, upper
 
 

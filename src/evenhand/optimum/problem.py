@@ -20,6 +20,8 @@ from evenhand.optimum.rule import REACH_MARGIN, Rule, label_log_odds
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_rows
 from evenhand.posteriors.posteriors import AnyPosteriors, GroupedScores, Posteriors, read_posteriors
+from evenhand.requirements.action_rates import ActionRates
+from evenhand.requirements.actions import Actions, on_actions
 from evenhand.requirements.bounds import needs_reference, with_reference
 from evenhand.requirements.constraints import ByName, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import NOBODY
@@ -276,7 +278,11 @@ class FairnessProblem:
 
 
 def label_and_group_suffice(
-    constraint: Constraint, cost: ArrayLike, masses: NDArray[np.float64], groups: Groups
+    constraint: Constraint,
+    cost: ArrayLike,
+    masses: NDArray[np.float64],
+    groups: Groups,
+    actions: Actions | None = None,
 ) -> bool:
     """Whether risk and requirement depend on P(Y | x) and P(S | x) alone, not on how the two go together.
 
@@ -290,6 +296,8 @@ def label_and_group_suffice(
     masses : array, shape (M, L)
         P(S=m, Y=y), in each stratum if there are any. If one of them is 0 in all strata, the answer is no.
     groups : Groups
+    actions : Actions, default=None
+        If there are several, whose costs are the same for all groups.
 
     Returns
     -------
@@ -302,7 +310,11 @@ def label_and_group_suffice(
         return False
     with warnings.catch_warnings(action="ignore", category=EvenhandWarning):
         # Coefficients do not depend on the reference.
-        linear = with_reference(constraint, CellRates(groups, masses, masses / 2)).linear(masses, groups)
+        even: CellRates | ActionRates = CellRates(groups, masses, masses / 2)
+        if actions is not None:
+            constraint, K = on_actions(constraint, actions), len(actions.names)
+            even = ActionRates(groups, actions, masses, np.repeat(masses[..., None] / K, K, axis=-1))
+        linear = with_reference(constraint, even).linear(masses, groups)
     A, full = linear.in_sums(masses)[0], (masses > 0).all(axis=1)
     per_mass = A[:, : A.shape[1] - linear.n_scalars].reshape(len(linear), *masses.shape, -1)[:, full]
     return bool(np.allclose(per_mass[:, :, :1], per_mass))

@@ -166,7 +166,7 @@ def _check_booster(node: dict[str, Any], archive: zipfile.ZipFile, max_bytes: in
         check_lightgbm(text)
     elif name == "xgboost.core.Booster":
         data = archive.read(node["content"]["content"]["handle"]["file"])
-        check_memory(data, max_bytes, b"[{SIuLldD")
+        check_memory(data, max_bytes, b"[{SiUIuLldD")
         check_xgboost(data)
 
 

@@ -317,17 +317,21 @@ class _BinaryJson:
 
     def _numbers(self, mark: str, count: int) -> np.ndarray[Any, Any]:
         kind = np.dtype(_NUMBERS[mark])
-        start, self.at = self.at, self.at + count * kind.itemsize
-        _require(start <= self.at <= len(self.data))
-        return np.frombuffer(self.data[start : self.at], dtype=kind)
+        return np.frombuffer(self._bytes(count * kind.itemsize), dtype=kind)
 
     def _length(self) -> int:
-        [length] = found = self._numbers(self._mark(), 1)
-        _require(found.dtype.kind in "iu", 0 <= length <= len(self.data))
-        return int(length)
+        _require(self._mark() == "L")
+        length = int.from_bytes(self._bytes(8), signed=True)
+        _require(0 <= length <= len(self.data))
+        return length
+
+    def _bytes(self, count: int) -> bytes:
+        start, self.at = self.at, self.at + count
+        _require(self.at <= len(self.data))
+        return self.data[start : self.at]
 
     def _text(self) -> str:
-        return self._numbers("U", self._length()).tobytes().decode()
+        return self._bytes(self._length()).decode()
 
     def _array(self, depth: int) -> Any:
         mark, kind = self._mark(), None
