@@ -48,8 +48,6 @@ _BOUNDED = {part.name: part for part in (SELECTION, TRUE_POSITIVE, FALSE_POSITIV
 BOUNDED_RATES = tuple(_BOUNDED)
 """The names of the rates of `RateBound`."""
 _COMPARED = {part.name: part for part in (SELECTION, TRUE_POSITIVE, FALSE_POSITIVE, ERROR, ACCURACY)}
-COMPARED_RATES = tuple(_COMPARED)
-"""The names of the rates of `NoWorse`."""
 
 
 def bounded_groups(groups: Groups, scope: Scope) -> Members:
