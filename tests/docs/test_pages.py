@@ -84,6 +84,16 @@ def test_every_option_of_every_command_is_described(command):
     assert set(options(command)) <= names
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "theory").glob("*.md")), ids=lambda page: page.stem)
+def test_what_a_page_of_the_theory_names_is_in_the_file_that_it_names(page):
+    places = r"((?:`[\w.]+`(?:,|\sand)?\s+)+)in\s+`(src/evenhand/[\w/]+\.py)`"
+    for names, path in re.findall(places, page.read_text("utf-8")):
+        code = (ROOT / path).read_text("utf-8")
+        for name in re.findall(r"`([\w.]+)`", names):
+            own = name.rpartition(".")[2]
+            assert re.search(rf"\b(def|class) {own}\b|^{own} = ", code, re.MULTILINE), name
+
+
 def test_the_index_of_decisions_is_complete_and_in_order():
     page = (DOCS / "decisions.md").read_text("utf-8")
     records = re.findall(r"^## (\d+)\. (.+)$", page, re.MULTILINE)

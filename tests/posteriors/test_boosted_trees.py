@@ -1,6 +1,7 @@
 """Boosted trees, together for a few rows and by bins for many: the same probabilities to the last bit."""
 
 import itertools
+import tracemalloc
 
 import joblib
 import numpy as np
@@ -145,6 +146,17 @@ def test_contributions_of_numbers_are_those_of_shap():
     np.testing.assert_allclose(
         StackedTrees([model]).contributions(X[:10]), shap.TreeExplainer(model).shap_values(X[:10]), atol=1e-10
     )
+
+
+def test_contributions_of_many_rows_are_found_some_at_a_time(monkeypatch):
+    """All rows times all paths to leaves took gigabytes for twenty thousand rows."""
+    trees = StackedTrees(MODELS[:1])
+    whole = trees.contributions(MATRIX[:50])
+    monkeypatch.setattr(boosted_trees, "_MOST_ENTRIES", 10_000)
+    tracemalloc.start()
+    np.testing.assert_array_equal(trees.contributions(MATRIX)[:50], whole)
+    assert tracemalloc.get_traced_memory()[1] < 3e6
+    tracemalloc.stop()
 
 
 def test_a_model_without_splits_has_no_contributions():

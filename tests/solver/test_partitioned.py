@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.conftest import examples
 
 import evenhand as eh
-from evenhand.solver import dense, partitioned
+from evenhand.exceptions import CertificateError
+from evenhand.solver import dense, optimize, partitioned
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.oracle import Oracle, Problem
 from evenhand.solver.partitioned import PartitionedRows, Sizes
@@ -138,6 +139,18 @@ def test_copies_are_collapsed_over_partitions_and_decided_alike():
     assert_totals_agree(
         rows.totals(np.ones(4), one, one.matrix[:, 0]), whole.totals(np.ones(4), whole, selection)
     )
+
+
+@pytest.mark.parametrize(("kind", "solved"), [("atoms", True), ("smooth", False)])
+def test_however_many_rows_are_copies_of_few_a_program_of_all_is_small(monkeypatch, kind, solved):
+    monkeypatch.setattr(optimize, "_LARGEST", 3_000)
+    monkeypatch.setattr(optimize, "_ROUNDS", 0)  # as if none of these had found a proof
+    rows, fair = cut(posteriors(kind, 4_000, seed=1), None, 7), eh.EqualizedOdds(difference=0.0)
+    if solved:
+        assert eh.solve(rows, fair).certificate.gap <= 1e-6
+    else:
+        with pytest.raises(CertificateError):
+            eh.solve(rows, fair)
 
 
 def test_the_structure_of_rows_is_unknown():

@@ -24,6 +24,8 @@ Path = tuple[tuple[int, int], ...]
 
 _MAX_SIZE = 100_000
 """Rows times trees up to which this is faster than one model after the other (measured: 200,000)."""
+_MOST_ENTRIES = 1 << 20
+"""Rows times nodes on paths to leaves that contributions are found of at a time: some arrays of 8 MB."""
 _MISSING = 256
 """Place of a missing value in a table of category codes, which are below 255."""
 _NOTHING = np.empty((1, 0))
@@ -161,17 +163,20 @@ class StackedTrees:
         players, first = np.unique(players[order], return_index=True)
         leaf, column = np.divmod(players, columns)
         share = np.multiply.reduceat(self._rows[below] / self._rows[nodes], first)
-        left = self._goes_left(X, np.tile(nodes, (len(X), 1)))
-        agrees = np.logical_and.reduceat(left == lefts, first, axis=1)
         games = np.flatnonzero(np.diff(leaf, prepend=-1))
         sizes = np.diff(games, append=len(players))
-        total = np.zeros(agrees.shape)
-        for point, weight in zip(*np.polynomial.legendre.leggauss(int(sizes.max()) // 2 + 1), strict=True):
-            factor = share + (agrees - share) * (point + 1) / 2
-            product = np.multiply.reduceat(factor, games, axis=1)
-            total += weight / 2 * np.repeat(product, sizes, axis=1) / factor
-        each = self._value[leaf] * (agrees - share) * total
-        found = np.column_stack([each[:, column == j].sum(axis=1) for j in range(columns)])
+        points = np.polynomial.legendre.leggauss(int(sizes.max()) // 2 + 1)
+        found = np.empty(X.shape)
+        for rows in np.array_split(np.arange(len(X)), 1 + len(X) * len(nodes) // _MOST_ENTRIES):
+            agrees = self._goes_left(X[rows], np.tile(nodes, (len(rows), 1))) == lefts
+            change = np.logical_and.reduceat(agrees, first, axis=1) - share
+            total = np.zeros(change.shape)
+            for point, weight in zip(*points, strict=True):
+                factor = share + change * (point + 1) / 2
+                product = np.multiply.reduceat(factor, games, axis=1)
+                total += weight / 2 * np.repeat(product, sizes, axis=1) / factor
+            each = self._value[leaf] * change * total
+            found[rows] = np.column_stack([each[:, column == j].sum(axis=1) for j in range(columns)])
         if model._preprocessor is None:
             return found
         categories_first = np.argsort(~model.is_categorical_, kind="stable")

@@ -35,10 +35,10 @@ from evenhand.solver.ties import Score, break_ties
 FEASIBILITY = 1e-9
 """Largest violation of a bound that is accepted by default."""
 
-_SMALL = 2_000  # rows that a linear program takes all at once in a fraction of a second
+_SMALL = 2_000  # distinct rows that a linear program takes all at once in a fraction of a second
 _SAMPLE = 20_000  # give the share of rows below a |h| to 0.4 %; widths and starting points need no more
 _ERRORS = 5  # standard errors of the start within which the boundary must lie among the rows that are taken
-_LARGEST = 2_000_000  # more rows make a linear program of all of them take hours, or all memory
+_LARGEST = 2_000_000  # more distinct rows make a linear program of all of them take hours, or all memory
 _COPIES = 500  # rows looked at for copies: they show the share of copies to 2 %
 # Price of breaking a bound. The program is exact if no multiplier is larger, so a higher one is tried too;
 # the lower one first, because a high price costs HiGHS digits.
@@ -177,12 +177,14 @@ def _attempts(oracle: Oracle, problem: Problem) -> Iterator[Optimum]:
     direct = oracle.direct(problem)
     if direct is not None:
         yield Optimum.of(problem, direct.multipliers, direct.totals, steps=direct.steps)
-    if oracle.n_rows > _SMALL and repeats(oracle):
+    different: float = oracle.n_rows
+    if different > _SMALL and repeats(oracle):
         yield from _on_distinct(oracle, problem)
+        different = _distinct_rows(oracle)
     search = Search(oracle, problem, bound_scale(oracle, problem))
-    if oracle.n_rows > _SMALL:
+    if different > _SMALL:
         yield from search.rounds()
-    if oracle.n_rows > _LARGEST:
+    if different > _LARGEST and _distinct_rows(oracle) > _LARGEST:
         return
     everything = oracle.near(problem.gain, oracle.n_rows)
     for method in METHODS:
@@ -250,6 +252,13 @@ def repeats(oracle: Oracle) -> bool:
     sample = oracle.sample(_few(oracle)).matrix
     sample = sample[:: max(1, len(sample) // _COPIES)]
     return 2 * len(np.unique(sample, axis=0)) < len(sample)
+
+
+def _distinct_rows(oracle: Oracle) -> float:
+    """About how many distinct rows there are: those of a sample, and further ones in its share of singles."""
+    sample = oracle.sample(_few(oracle)).matrix
+    copies = np.unique(sample, axis=0, return_counts=True)[1]
+    return len(copies) + oracle.n_rows * float(np.count_nonzero(copies == 1)) / len(sample)
 
 
 def _on_distinct(oracle: Oracle, problem: Problem) -> Iterator[Optimum]:
