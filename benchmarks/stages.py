@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.fit_rows import ScoredRows
@@ -11,6 +12,7 @@ from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_post
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
+from evenhand.posteriors.learner import fit_learner
 from evenhand.requirements.requirement import Constraint
 
 __all__ = ["Learned", "learn"]
@@ -24,6 +26,8 @@ class Learned:
     data: TrainingData
     posteriors: LearnedPosteriors
     seed: int
+    fits: int
+    """Number of classifiers that were fitted for the posteriors."""
 
     def solve(self, constraint: Constraint) -> Solution:
         """The optimum under a requirement."""
@@ -47,4 +51,6 @@ def learn(classifier: FairClassifier, X: Any, y: Any, sensitive: Any) -> Learned
     settings = classifier.settings()
     data = read_training_data(settings, X, y, sensitive, None)
     seed = draw_seed(classifier.random_state)
-    return Learned(classifier, data, learn_posteriors(settings, data, seed=seed), seed)
+    with patch("evenhand.posteriors.spec.fit_learner", wraps=fit_learner) as fitted:
+        posteriors = learn_posteriors(settings, data, seed=seed)
+    return Learned(classifier, data, posteriors, seed, fitted.call_count)

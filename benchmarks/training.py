@@ -201,7 +201,7 @@ def measured(seed: int, learner: str) -> Iterator[dict[str, Any]]:
             single = choose_single(pool, generated)
             mixture = choose_mixture(pool, generated, "")
             for kind, chosen in (("one", single), ("mixture", mixture)):
-                fits = learned.posteriors.fits + pool.trainer.fits
+                fits = learned.fits + pool.trainer.fits
                 yield {**where, "name": f"{name}, {kind}", **judge(chosen.model.selection(visible), fits)}
         yield {**where, "name": "ExponentiatedGradient", **judge(*_peer(model, judge, (X, y, codes)))}
 

@@ -91,7 +91,7 @@ def our_curves(task: Task, asked: list[Asked], **settings: Any) -> Curves:
     for some, learned, posteriors, shared in _learned(task, asked, **settings):
         for one in some:
             start = time.process_time()
-            curve = Curve(fits=learned.posteriors.fits)
+            curve = Curve(fits=learned.fits)
             for tolerance in one.tolerances():
                 solution = learned.solve(one.at(tolerance))
                 selection = learned.rule(solution).selection(posteriors)
@@ -149,7 +149,7 @@ def _trained(task: Task, asked: list[Asked]) -> Curves:
                 (mixture, choose_mixture(pool, generated, "")),
             ):
                 curve.points.append(one.point(judged(task.test, chosen.model.selection(new.X))))
-            fits.append(learned.posteriors.fits + pool.trainer.fits)
+            fits.append(learned.fits + pool.trainer.fits)
         single.seconds = mixture.seconds = shared + time.process_time() - start
         single.fits = mixture.fits = float(np.mean(fits))
         single.also = {"in, mixture": mixture}
@@ -260,7 +260,7 @@ def linear_alike(task: Task, asked: list[Asked]) -> Curves:
     for some, learned, posteriors, shared in _learned(task, asked):
         p, new = learned.posteriors.out_of_fold.dense(), posteriors.dense()
         for one, curve in _linear(task, some, p, new, shared):
-            curve.fits = learned.posteriors.fits
+            curve.fits = learned.fits
             yield one, curve
 
 

@@ -171,7 +171,9 @@ def test_bad_numbers_are_an_error_with_their_rows(client):
     P = posteriors()
     P[1700, 0, 0] = np.nan
     P[2999] = 2.0
-    with pytest.raises(InputError, match=r"sum to 1 in 2 of 3,000 rows \(row 1,700, 2,999, counted from 0\)"):
+    with pytest.raises(
+        InputError, match=r"sum to 1 in 2 of 3,000 rows \(rows 1,700, 2,999, counted from 0\)"
+    ):
         eh.solve(da.from_array(P, chunks=(500, 2, 2)), FAIR)
     eta, codes = scores()
     codes[600] = 2
@@ -180,7 +182,7 @@ def test_bad_numbers_are_an_error_with_their_rows(client):
         eh.solve(lazy, FAIR)
     weights = da.from_array(np.where(np.arange(3000) > 2900, np.inf, 1.0), chunks=500)
     with pytest.raises(
-        InputError, match=r"infinite or negative in 99 of 3,000 rows \(row 2,901, .*, \.\.\.,"
+        InputError, match=r"infinite or negative in 99 of 3,000 rows \(rows 2,901, .*, \.\.\.,"
     ):
         eh.solve(da.from_array(posteriors(), chunks=(500, 2, 2)), FAIR, sample_weight=weights)
     with pytest.raises(InputError, match="sample_weight is 0 in all rows"):

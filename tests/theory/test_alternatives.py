@@ -24,7 +24,7 @@ def weights(count=12):
 
 
 def rows_of(sex, y):
-    return Rows(y, np.ones(len(y)), np.array([~sex, sex]), NAMES, np.array([1, 1]))
+    return Rows(y, np.array([~sex, sex]), NAMES, np.array([1, 1]))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def truth():
     """Accuracy and impact ratio of every score at the incumbent's approval rate, from 400,000 rows."""
     X, sex, y = drawn(400_000, np.random.default_rng(99))
     share, rows = float((X @ SLOPES > CUT).mean()), rows_of(sex, y)
-    figures = [Decider(X @ w).figures(rows, rows.weights, share) for w in [SLOPES, *weights()]]
+    figures = [Decider(X @ w).figures(rows, rows.once, share) for w in [SLOPES, *weights()]]
     return np.array([[one[0], one[3] / one[4]] for one in figures])
 
 

@@ -131,8 +131,8 @@ def _refuse_bad(what: str, bad: Sequence[_Bad], found: Sequence[_Inspected]) -> 
     if count:
         first = [start + row for start, (_, rows) in zip(starts, bad, strict=False) for row in rows]
         shown = ", ".join(f"{row:,}" for row in first[:_SHOWN]) + (", ..." if count > _SHOWN else "")
-        n = sum(part.rows for part in found)
-        raise InputError(f"{what} in {count:,} of {n:,} rows (row {shown}, counted from 0).")
+        n, which = sum(part.rows for part in found), "row" if count == 1 else "rows"
+        raise InputError(f"{what} in {count:,} of {n:,} rows ({which} {shown}, counted from 0).")
 
 
 def _inspect(part: Part) -> _Inspected:
